@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,14 @@ from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.entities.scoring import require_library
+from streamfilter.index.directory.identity import Identity, decode_identity
+from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Index
+from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
 from streamfilter.process.cores import usable_cores
+from streamfilter.similarity.scheme import scheme_of
 from streamfilter.similarity.shape import Shape
 from streamfilter.stops import ConfigError, Problem
 from streamfilter.workers.crew import Crew
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from streamfilter.documents.registry_calls import Access
 
 _POLICY_FACT = "policy"
+TASK_MEMORY_MIN = 4 * MIB
+"""Least cache, and least write buffers, of an index."""
 WINDOW_DOCUMENTS = 4_000
 """Least documents of a window. The index's CPU time (probe and write) for 2,000 documents is
 76 ms with windows of 2,000 documents, 57 with 4,000, 46 with 8,000, 45 with 16,000."""
@@ -178,6 +184,69 @@ def retention_for(config: Config) -> Retention:
         documents=config.index.documents_max,
         least=WINDOW_DOCUMENTS,
         time=None if kept is None else round(kept.total_seconds() * 1_000),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDirectory:
+    """An index in a directory of its own, with the settings that open it."""
+
+    path: Path
+    seed: bytes | None
+    """The seed in ``index.seed_file``; None without one."""
+    bucket_cap: int
+    ids: bool
+    """Whether it finds documents by their ids."""
+    memory: Memory
+    policy: MatchPolicy
+    """The rules for which documents enter the index; a change is logged as a warning."""
+
+    @property
+    def where(self) -> str:
+        """Return the directory, for messages."""
+        return str(self.path)
+
+    def identity(self) -> Identity | None:
+        """Return the identity of the index in the directory; None if there is no index."""
+        return read_identity(self.path, seed=self.seed)
+
+    def decode(self, encoded: bytes) -> Identity:
+        """Return the identity in a changelog's header."""
+        return decode_identity(encoded, seed=self.seed)
+
+    def open(self, identity: Identity) -> Index:
+        """Open the index, made new if there is none."""
+        index = open_index(
+            self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory, ids=self.ids
+        )
+        note_policy(index, self.policy, Shape.of(scheme_of(identity.scheme)))
+        return index
+
+    def wipe(self) -> None:
+        """Delete the index; the directory stays."""
+        wipe_index(self.path)
+
+
+def index_for(config: Config, path: Path, *, seed: bytes | None, share: int = 1) -> IndexDirectory:
+    """Return the index of *config* in the directory *path*; *share* indexes divide the memory."""
+    return IndexDirectory(
+        path=path,
+        seed=seed,
+        bucket_cap=config.index.bucket_cap,
+        ids=config.input.forgets,
+        memory=memory_for(config, share=share),
+        policy=policy_for(config),
+    )
+
+
+def memory_for(config: Config, *, share: int = 1) -> Memory:
+    """Return the memory of one of *share* indexes."""
+    limits = config.memory
+    return Memory(
+        max(TASK_MEMORY_MIN, limits.index_cache // share),
+        max(TASK_MEMORY_MIN, limits.memtable // share),
+        limits.miss_filter // share,
+        share,
     )
 
 

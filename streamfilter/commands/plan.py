@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from streamfilter.assembly import memory_for
 from streamfilter.commands.options import (
     as_json,
     completed_files,
@@ -20,7 +21,6 @@ from streamfilter.commands.similarity_options import file_options, overrides_of_
 from streamfilter.config.configuration import Config
 from streamfilter.config.types import parse_duration
 from streamfilter.files.outputs import write_whole
-from streamfilter.index.rocks.options import Memory
 from streamfilter.monitoring.capacity import Capacity, capacity, remembered
 from streamfilter.monitoring.curve_picture import Curve, picture
 from streamfilter.preflight.plan import SAMPLE_RECORDS, ShapePlan, count_sample
@@ -238,6 +238,5 @@ def _capacity(
     most = remembered(rate=rate, retention=retention, most=documents)
     if most is None:
         return None
-    bounds = config.memory
-    memory = Memory(bounds.index_cache, bounds.memtable, bounds.miss_filter)
+    memory = memory_for(config)
     return capacity(shape, most, shingles=shingles, memory=memory)

@@ -11,8 +11,7 @@ import click
 from streamfilter.commands.options import Named
 from streamfilter.config.configuration import Config
 from streamfilter.index.directory.backup_manifest import Copied
-from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexUnavailable
-from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
+from streamfilter.index.errors import IndexFault, as_stop
 
 state_option = click.option(
     "--state",
@@ -52,14 +51,9 @@ def failing(made: Path | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except DiskFull as fault:
-        cure = f"make room, remove {made}, and run it again" if made else "make room, run it again"
-        stays = "nothing of what was there is changed"
-        raise NoRoom(fault.fact, stays=stays, cure=cure) from fault
-    except (IndexLocked, IndexUnavailable) as fault:
-        raise Temporary(str(fault)) from fault
     except IndexFault as fault:
-        raise SchemeMismatch(str(fault)) from fault
+        cure = f"make room, remove {made}, and run it again" if made else "make room, run it again"
+        raise as_stop(fault, stays="nothing of what was there is changed", cure=cure) from fault
 
 
 def as_fields(copied: Copied) -> dict[str, object]:

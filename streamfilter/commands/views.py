@@ -21,7 +21,7 @@ from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import IndexView, viewed
 from streamfilter.index.directory.seed_file import seed_at
-from streamfilter.index.errors import FormatError, IndexFault
+from streamfilter.index.errors import IndexFault, as_stop
 from streamfilter.index.protocol import Documents
 from streamfilter.matching.decision import Finding
 from streamfilter.matching.envelope import p_false_positive
@@ -90,8 +90,10 @@ def places(given: dict[str, Any]) -> Iterator[list[OpenIndex]]:
                 _place(path, stack.enter_context(viewed(path, seed=seed)), given["threshold"])
                 for path in indexes_in(state)
             ]
-        except (IndexFault, FormatError, ValueError) as fault:
-            raise SchemeMismatch(str(fault)) from fault
+        except IndexFault as fault:
+            raise as_stop(fault) from fault
+        except ValueError as error:  # a FormatError, or a policy that no version stores
+            raise SchemeMismatch(str(error)) from error
         yield opened
 
 

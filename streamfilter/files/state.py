@@ -19,25 +19,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.assembly import note_policy, policy_for, retention_for
+from streamfilter.assembly import index_for, retention_for
 from streamfilter.collection.identity import wanted_identity
 from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
 from streamfilter.files.resume import BegunRun, Unfinished
 from streamfilter.index.directory.lock_and_marker import MARKER_NAME, refuse_link
-from streamfilter.index.directory.opening import open_index, read_identity
-from streamfilter.index.directory.seed_file import read_seed
-from streamfilter.index.errors import (
-    DiskFull,
-    IndexFault,
-    IndexLocked,
-    IndexMismatch,
-    IndexRefused,
-)
+from streamfilter.index.directory.seed_file import seed_at
+from streamfilter.index.errors import DiskFull, IndexFault, IndexRefused, as_stop
 from streamfilter.index.protocol import Index
-from streamfilter.index.rocks.options import Memory
-from streamfilter.similarity.shape import Shape
-from streamfilter.stops import NoRoom, SchemeMismatch, Temporary, no_room
+from streamfilter.stops import NoRoom, no_room
 
 DIRECTORY = "index"
 
@@ -90,16 +81,10 @@ def opened(
         else:
             with scratch() as directory, _open(config, directory / DIRECTORY, seed) as found:
                 yield OpenState(*found, _now())
-    except DiskFull as fault:
+    except IndexFault as fault:
         stays = f"{AS_THEY_WERE}; {state} knows what was judged before"
         cure = "make room, and run it again with the same inputs: it writes the outputs whole"
-        raise NoRoom(fault.fact, stays=stays, cure=cure) from fault
-    except IndexLocked as fault:
-        raise Temporary(str(fault)) from fault
-    except IndexMismatch as fault:
-        raise SchemeMismatch(str(fault.with_ways(WAYS))) from fault
-    except IndexFault as fault:
-        raise SchemeMismatch(str(fault)) from fault
+        raise as_stop(fault, WAYS, stays=stays, cure=cure) from fault
 
 
 def _create(config: Config, path: Path, seed: bytes | None) -> None:
@@ -114,18 +99,9 @@ def _now() -> int:
 
 @contextmanager
 def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Index, bytes]]:
-    if seed is None and config.index.seed_file:
-        seed = read_seed(config.index.seed_file)
-    identity = wanted_identity(read_identity(path, seed=seed), config.scheme(), seed=seed)
-    index = open_index(
-        path,
-        identity,
-        bucket_cap=config.index.bucket_cap,
-        ids=config.input.forgets,
-        memory=Memory(config.memory.index_cache, config.memory.memtable, config.memory.miss_filter),
-    )
-    with closing(index):
-        note_policy(index, policy_for(config), Shape.of(config.scheme()))
+    place = index_for(config, path, seed=seed or seed_at(config.index.seed_file))
+    identity = wanted_identity(place.identity(), config.scheme(), seed=place.seed)
+    with closing(place.open(identity)) as index:
         yield index, identity.seed
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streamfilter.stops import no_room
+from streamfilter.stops import NoRoom, SchemeMismatch, Stop, Temporary, no_room
 
 ROOM_BYTES = 256 << 20
 """Free space at which a full disk counts as repaired: two write buffers and their compaction."""
@@ -84,6 +84,27 @@ class DiskFull(IndexFault):
         wanted = f"at least {ROOM_BYTES >> 20} MiB{_left(path)}"
         super().__init__(f"{fact}; free some space, {wanted}, and it goes on by itself")
         self.fact = fact
+
+
+def as_stop(fault: IndexFault, ways: str = "", *, stays: str = "", cure: str = "") -> Stop:
+    """Return the end of the process for *fault*, which nothing in the process can repair.
+
+    A directory in use, a full disk or a refusal by the system may be gone at the next start, so a
+    supervisor should retry. All other faults need a person.
+
+    Args:
+        fault: The fault.
+        ways: The ways out of a mismatch, if they are not a service's.
+        stays: What a full disk leaves as it was; empty for a service, which goes on by itself.
+        cure: What to do after there is room.
+    """
+    if isinstance(fault, DiskFull) and stays:
+        return NoRoom(fault.fact, stays=stays, cure=cure)
+    if isinstance(fault, DiskFull | IndexLocked | IndexUnavailable):
+        return Temporary(str(fault))
+    if isinstance(fault, IndexMismatch) and ways:
+        fault = fault.with_ways(ways)
+    return SchemeMismatch(str(fault))
 
 
 class FormatError(ValueError):

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.assembly import policy_for, reader_for, retention_for
+from streamfilter.assembly import IndexDirectory, index_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.beginning import Names, refuse_lost_changelog
 from streamfilter.engine.breaker import Breaker
@@ -26,7 +26,7 @@ from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.index_paths import index_of
 from streamfilter.index.protocol import Index
-from streamfilter.index.rocks.options import MIB, Memory
+from streamfilter.index.rocks.options import MIB
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.changelog import KafkaChangelog
 from streamfilter.kafka.changelog_topic import ChangelogWatch, refuse_changed
@@ -44,12 +44,10 @@ from streamfilter.quality.audit import Rates
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
-from streamfilter.tasks.store import DirectoryStore
 from streamfilter.tasks.task import Task
 from streamfilter.workers.crew import Crew
 
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
-TASK_MEMORY_MIN = 4 * MIB
 TASK_BATCH_MIN = MIB // 4
 
 
@@ -195,22 +193,9 @@ class Assembly:
         where = str(self._store(number).path)
         return Names(config.kafka.group, config.input.topic, changelog, where)
 
-    def _store(self, number: int) -> DirectoryStore:
-        index, memory = self.config.index, self.config.memory
-        share = self.tasks
-        return DirectoryStore(
-            path=index_of(index.path, number, whole=self.partitions.layout.whole),
-            seed=self.seed,
-            bucket_cap=index.bucket_cap,
-            ids=self.config.input.forgets,
-            memory=Memory(
-                max(TASK_MEMORY_MIN, memory.index_cache // share),
-                max(TASK_MEMORY_MIN, memory.memtable // share),
-                memory.miss_filter // share,
-                share,
-            ),
-            policy=policy_for(self.config),
-        )
+    def _store(self, number: int) -> IndexDirectory:
+        path = index_of(self.config.index.path, number, whole=self.partitions.layout.whole)
+        return index_for(self.config, path, seed=self.seed, share=self.tasks)
 
     def _topics(self, number: int) -> TaskTopics:
         config = self.config

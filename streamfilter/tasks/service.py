@@ -26,17 +26,11 @@ from streamfilter.engine.ports import (
     without_frames,
 )
 from streamfilter.engine.step_result import StepResult
-from streamfilter.index.errors import (
-    DiskFull,
-    IndexDamaged,
-    IndexFault,
-    IndexLocked,
-    IndexRemoved,
-    IndexUnavailable,
-)
+from streamfilter.index import errors
+from streamfilter.index.errors import IndexDamaged, IndexFault, IndexRemoved
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
-from streamfilter.stops import Fenced, SchemeMismatch, Temporary
+from streamfilter.stops import Fenced, SchemeMismatch
 from streamfilter.tasks.job import Job
 from streamfilter.tasks.standby import Standbys
 
@@ -269,21 +263,15 @@ class Service:
 
 @contextmanager
 def _stops() -> Iterator[None]:
-    """Turn errors that a task cannot handle into the end of the process.
-
-    A directory in use, a full disk or a system error (file descriptors, input/output) may be gone
-    at the next start, so a supervisor should retry. All other errors need a person.
-    """
+    """Turn errors that a task cannot handle into the end of the process."""
     try:
         yield
     except (Denied, InputLost) as error:
         raise as_stop(error) from error
-    except (DiskFull, IndexLocked, IndexUnavailable) as error:
-        raise Temporary(str(error)) from error
     except IndexDamaged:
         raise  # the index can be restored
     except IndexFault as error:
-        raise SchemeMismatch(str(error)) from error
+        raise errors.as_stop(error) from error
 
 
 _WAITS = {

@@ -1,7 +1,7 @@
 """Storage of a task's index: its owner, and how it is opened, refused, wiped or created.
 
-The engine asks for an index by its identity and never uses a path. `DirectoryStore` is the
-`IndexStore` of a running process. The index itself has the interface `index.protocol.Index`.
+The engine asks for an index by its identity and never uses a path. `assembly.IndexDirectory` is
+the `IndexStore` of a running process. The index has the interface `index.protocol.Index`.
 
 A start and a standby both open the index through `Keeper`, with the same checks in this order:
 
@@ -18,10 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
-from streamfilter.assembly import note_policy
 from streamfilter.engine import beginning
 from streamfilter.engine.changelog import (
     BEGIN,
@@ -35,15 +33,10 @@ from streamfilter.engine.changelog import (
 )
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Changelog, Watermarks
-from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
-from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
+from streamfilter.index.directory.identity import Identity, differences, mismatch
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.protocol import Index
-from streamfilter.index.rocks.options import Memory
-from streamfilter.matching.policy import MatchPolicy
 from streamfilter.process.health import State
-from streamfilter.similarity.scheme import scheme_of
-from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks.plan import Plan, Script, with_room
 from streamfilter.tasks.restore import READ_RECORDS, READ_SECONDS, Replay
@@ -67,46 +60,6 @@ class IndexStore(Protocol):
 
     def wipe(self) -> None:
         """Remove the stored index."""
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryStore:
-    """An index in a directory of its own."""
-
-    path: Path
-    seed: bytes | None
-    """The seed in ``index.seed_file``; None without one."""
-    bucket_cap: int
-    ids: bool
-    """Whether it finds documents by their ids."""
-    memory: Memory
-    policy: MatchPolicy
-    """The rules for which documents enter the index; a change is logged as a warning."""
-
-    @property
-    def where(self) -> str:
-        """Return the directory."""
-        return str(self.path)
-
-    def identity(self) -> Identity | None:
-        """Return the identity of the index in the directory."""
-        return read_identity(self.path, seed=self.seed)
-
-    def decode(self, encoded: bytes) -> Identity:
-        """Return the identity in a changelog's header."""
-        return decode_identity(encoded, seed=self.seed)
-
-    def open(self, identity: Identity) -> Index:
-        """Open the index, made new if there is none."""
-        index = open_index(
-            self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory, ids=self.ids
-        )
-        note_policy(index, self.policy, Shape.of(scheme_of(identity.scheme)))
-        return index
-
-    def wipe(self) -> None:
-        """Delete the index; the directory stays."""
-        wipe_index(self.path)
 
 
 @dataclass(frozen=True, slots=True)
