@@ -34,6 +34,8 @@ from tests.pipeline.test_sequential_model import SKETCHER, flood, plain, stream
 from tests.support.arrivals import arrival, buckets_below
 
 NOW = 10**12
+SEEDS = range(10)
+"""A planted bug of `simulator/planted.py` that these stories can show fails at least three."""
 
 
 class Story:
@@ -147,7 +149,7 @@ class Story:
         return verdicts
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_batches_of_1_7_and_4000_records_give_the_verdicts_of_one_record_at_a_time(seed):
     story = Story(seed)
     wanted, model = story.told()
@@ -169,7 +171,7 @@ def test_batches_of_1_7_and_4000_records_give_the_verdicts_of_one_record_at_a_ti
         assert lists == buckets_below(model, 1 << 40, oldest.number), (seed, size)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_records_that_are_read_again_get_their_verdicts_whatever_the_batches(seed):
     """As long as what they met is stored; without tombstones, which nothing undoes."""
     story = Story(seed)
@@ -187,11 +189,11 @@ def test_records_that_are_read_again_get_their_verdicts_whatever_the_batches(see
 
 def test_so_little_is_remembered_in_these_stories_that_it_matters():
     forgotten, kinds, opened = 0, set(), set()
-    for seed in range(30):
+    for seed in SEEDS:
         verdicts, index = Story(seed).lived(4_000)
         forgotten += index.progress.horizon > 0
         opened.add(index.windows[-1].number)
         kinds |= {each.verdict for each in verdicts.values()}
-    assert forgotten > 25
+    assert forgotten > 7
     assert max(opened) > 8
     assert kinds == {Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.EXACT_DUPLICATE}
