@@ -145,7 +145,9 @@ def _user_step(pattern: str, replacement: str) -> Step:
     try:
         compiled: Any = re2.compile(pattern, options)
     except re2.error as error:
-        raise ValueError(f"{pattern!r} is no pattern of RE2: {error}") from None
+        why = error.args[0] if error.args else ""
+        why = why.decode(errors="replace") if isinstance(why, bytes) else why
+        raise ValueError(f"{pattern!r} is no pattern of RE2: {why}") from None
     if compiled.search("") is not None:
         raise ValueError(f"{pattern!r} matches an empty text; write + where it has *")
     if not compiled.sub("", EXAMPLE).strip():

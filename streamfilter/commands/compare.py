@@ -10,6 +10,7 @@ import click
 from streamfilter.assembly import policy_for
 from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
 from streamfilter.commands.views import as_sketched, as_verdict
+from streamfilter.config.problems import show
 from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.matching.explanation import PairExplanation, one_after_the_other
 from streamfilter.process import standard
@@ -17,6 +18,7 @@ from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.text import Normaliser
 
 RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)
 
@@ -72,12 +74,15 @@ def command(
         bucket_cap=config.index.bucket_cap,
     )
     found = None if scheme.fields else compare(one, other, scheme, seed=MEASURING)
+    prepare = Normaliser(scheme.normalisation).stages
+    prepared = {} if found is None else {"a": prepare(one), "b": prepare(other)}
     if output == "json":
-        standard.answer(as_json(_fields(found, pair)))
+        standard.answer(as_json({**_fields(found, pair), "prepared": prepared}))
     elif found is None:
         standard.answer(_record_report(pair, scheme))
     else:
-        standard.answer(_report(found, pair, scheme))
+        stages = [_stage(*each) for each in prepared.items()] if scheme.normalisation.cleans else []
+        standard.answer("\n".join([_report(found, pair, scheme), *stages]))
 
 
 def _fields(found: Comparison | None, pair: PairExplanation) -> dict[str, object]:
@@ -109,6 +114,12 @@ def _report(found: Comparison, pair: PairExplanation, scheme: Scheme) -> str:
         _verdict(pair),
     ]
     return "\n".join(lines)
+
+
+def _stage(name: str, stages: list[tuple[str, str]]) -> str:
+    """Return what each step made of a text, for a person."""
+    lines = [f"{name.upper()} after {step:<14} {show(text)}" for step, text in stages]
+    return "\n".join(lines) or f"{name.upper()} stays as it is"
 
 
 def _record_report(pair: PairExplanation, scheme: Scheme) -> str:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 from streamfilter.cleaning.folds import FOLDS
-from streamfilter.cleaning.masks import MASKS, Mask
+from streamfilter.cleaning.masks import MASKS, Mask, step_of
 from streamfilter.config.types import Section
 from streamfilter.similarity.scheme import Normalisation
 
@@ -31,6 +38,12 @@ def _mask(value: object) -> Mask:
     elif isinstance(value, tuple | list) and len(value) == 2:
         return str(value[0]), str(value[1])
     raise ValueError(f"expected {', '.join(MASKS)}, or {{pattern: '...', as: word}}")
+
+
+def _made(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+    """Return *masks*, if a step can be made of each."""
+    list(step_of(masks))
+    return masks
 
 
 def _written(masks: tuple[Mask, ...]) -> list[object]:
@@ -58,6 +71,7 @@ _PATTERN = {
 Masks = Annotated[
     tuple[str | tuple[str, str], ...],
     BeforeValidator(_masks),
+    AfterValidator(_made),
     PlainSerializer(_written),
     WithJsonSchema({"type": "array", "items": {"anyOf": [{"enum": list(MASKS)}, _PATTERN]}}),
 ]
@@ -126,7 +140,7 @@ class Normalise(Section):
 
     @model_validator(mode="after")
     def the_steps_can_be_made(self) -> Normalise:
-        """Compile the patterns, and load what the steps need."""
+        """Load what the steps need."""
         self.normalisation.cleaner()
         return self
 

@@ -74,6 +74,11 @@ class Normalisation:
         later = ("html", "ansi", "quotes", "hyphens", "mask", "fold")
         return {name: value for name, value in fields.items() if value or name not in later}
 
+    @property
+    def cleans(self) -> bool:
+        """Return whether any step of cleaning is on."""
+        return self.html or self.ansi or self.quotes or self.hyphens or bool(self.mask)
+
     def cleaner(self) -> Cleaner:
         """Return what cleans a text before its Unicode form is made.
 

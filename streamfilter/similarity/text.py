@@ -94,6 +94,16 @@ class Normaliser:
         """Return *text* normalised, as UTF-8 (lone surrogates pass as three bytes)."""
         return bytes(next(self.chunk([text], ascii_only=text.isascii()).texts()))
 
+    def stages(self, text: str) -> list[tuple[str, str]]:
+        """Return (step, text after it) for each step that changes *text*; the last is the result.
+
+        The Unicode steps are one stage, ``normalised``: a table does them at once.
+        """
+        found = self.clean.stages(text)
+        before = found[-1][1] if found else text
+        after = self(text).decode(errors="surrogatepass")
+        return found if after == before else [*found, ("normalised", after)]
+
     def chunk(self, texts: Sequence[str], *, ascii_only: bool) -> Chunk:
         """Return *texts* normalised in one buffer; with *ascii_only* all must be ASCII."""
         if self.clean.steps:
