@@ -113,6 +113,20 @@ def our_rooms(path: Path) -> Iterator[str]:
             yield parts[1]
 
 
+def modules_of(path: Path) -> Iterator[Path]:
+    """Yield our files that *path* imports, also for types only."""
+    for module, _ in imports(path):
+        for name in (module, module.rpartition(".")[0]):
+            file = PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
+            if file in FILES:
+                yield file
+                break
+
+
+CIRCLES = {"config": "checks configuration oauth process shapes"}
+"""Rooms with a circle that still has to be broken, and the files that may be in it."""
+
+
 names = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 
 
@@ -130,6 +144,20 @@ def test_the_floor_plan_has_no_circle():
     floors = list(FLOOR_PLAN)
     for room, below in FLOOR_PLAN.items():
         assert all(floors.index(other) > floors.index(room) for other in below.split()), room
+
+
+@pytest.mark.parametrize("room", FLOOR_PLAN)
+def test_no_files_of_a_room_import_each_other_in_a_circle(room):
+    """So each can be read after those that it imports."""
+    left = {path: set(modules_of(path)) for path in FILES if room_of(path) == room}
+
+    def in_circle(path: Path) -> bool:
+        return bool(left[path] & left.keys()) and any(path in needs for needs in left.values())
+
+    while free := [path for path in left if not in_circle(path)]:
+        for path in free:
+            del left[path]
+    assert {path.stem for path in left} <= set(CIRCLES.get(room, "").split())
 
 
 @names

@@ -11,70 +11,57 @@ A method is a line of `COMPARERS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import NormalDist
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from streamfilter.entities.scoring import compare_records
+from streamfilter.matching.threshold import Threshold
 from streamfilter.similarity.columns import F64, I64, Contents
 from streamfilter.similarity.doubt import EQUAL_BY_CHANCE
 from streamfilter.similarity.exact import Compared, jaccard
-from streamfilter.similarity.minhash import estimate
 
-if TYPE_CHECKING:
-    from streamfilter.matching.policy import MatchPolicy
-
-
-Compare = Callable[["MatchPolicy", Contents, I64, Contents, I64], Compared]
-"""Compares pairs: a row of the first contents with a row of the second."""
+Compare = Callable[[Sequence[str], Contents, I64, Contents, I64], Compared]
+"""Compares pairs: a row of the first contents with a row of the second. Of records it is given the
+kinds of their fields."""
 
 
-def _sets(_: MatchPolicy, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+def _sets(_: Sequence[str], ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
     return jaccard(ours.samples, rows, theirs.samples, at)
 
 
-def _records(policy: MatchPolicy, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+def _records(
+    kinds: Sequence[str], ours: Contents, rows: I64, theirs: Contents, at: I64
+) -> Compared:
     left = [ours.payloads[row] for row in rows.tolist()]
-    return compare_records(left, [theirs.payloads[row] for row in at.tolist()], policy.fields)
+    return compare_records(left, [theirs.payloads[row] for row in at.tolist()], kinds)
 
 
-def _all_slots(_: MatchPolicy, slots: int) -> int:
+def _all_slots(_: Threshold, slots: int) -> int:
     return slots
 
 
-def _first_slots(policy: MatchPolicy, slots: int) -> int:
-    return min(policy.of, slots)
+def _first_slots(threshold: Threshold, slots: int) -> int:
+    return min(threshold.of, slots)
 
 
-def _threshold(policy: MatchPolicy, ours: I64, theirs: I64) -> F64 | float:
-    return policy.threshold_of(ours, theirs)
-
-
-def agreeing_share(agree: int, of: int) -> float:
-    """Return the estimate at which exactly *agree* of *of* 8-bit slots are equal."""
-    return float(estimate(np.array([agree], np.int64), of)[0])
-
-
-def _agreeing(policy: MatchPolicy, ours: I64, theirs: I64) -> float:
-    return agreeing_share(policy.agree, policy.of)
-
-
-def _in_words(policy: MatchPolicy, similarity: float, wanted: float) -> tuple[str, str]:
+def _in_words(threshold: Threshold, similarity: float, wanted: float) -> tuple[str, str]:
     value, limit = distinct(similarity, wanted)
-    short = "" if wanted == policy.threshold else " of so short a text (verify.short_threshold)"
-    measure = "score" if policy.comparer.records else "similarity"
-    return f"{measure} {value}", f"the threshold {limit}{short}"
+    short = "" if wanted == threshold.least else " of so short a text (verify.short_threshold)"
+    return f"similarity {value}", f"the threshold {limit}{short}"
 
 
-def _slots_in_words(policy: MatchPolicy, similarity: float, wanted: float) -> tuple[str, str]:
+def _score_in_words(_: Threshold, similarity: float, wanted: float) -> tuple[str, str]:
+    value, limit = distinct(similarity, wanted)
+    return f"score {value}", f"the threshold {limit}"
+
+
+def _slots_in_words(threshold: Threshold, similarity: float, wanted: float) -> tuple[str, str]:
     # The estimate has no chance equalities; add them back to get the slots that agree.
     share = similarity + (1.0 - similarity) * EQUAL_BY_CHANCE
-    agreed = f"{round(share * policy.of)} of {policy.of} slots agree: that"
-    return agreed, f"the {policy.agree} that are wanted"
+    agreed = f"{round(share * threshold.of)} of {threshold.of} slots agree: that"
+    return agreed, f"the {threshold.agree} that are wanted"
 
 
 def distinct(value: float, limit: float) -> tuple[str, str]:
@@ -107,18 +94,20 @@ class Comparer:
     """Whether set sizes are known: containment and thresholds of short texts need them."""
     records: bool = False
     """Whether records are compared by their fields; all other methods compare texts."""
-    slots: Callable[[MatchPolicy, int], int] = _all_slots
+    slots: Callable[[Threshold, int], int] = _all_slots
     """Returns how many of a signature's slots are compared."""
-    wanted: Callable[[MatchPolicy, I64, I64], F64 | float] = _threshold
+    wanted: Callable[[Threshold, I64, I64], F64 | float] = Threshold.of_sets
     """The similarity from which each pair counts, given the sizes of its sets."""
-    in_words: Callable[[MatchPolicy, float, float], tuple[str, str]] = _in_words
+    in_words: Callable[[Threshold, float, float], tuple[str, str]] = _in_words
     """Returns a similarity and its threshold in words: the texts before and after "reaches"."""
 
 
 COMPARERS = {
     "exact": Comparer(_sets, deviations=-NormalDist().inv_cdf(PASSED_OVER), on_sets=True),
     "signature": Comparer(),
-    "sketch": Comparer(slots=_first_slots, wanted=_agreeing, in_words=_slots_in_words, sized=False),
-    "fields": Comparer(_records, deviations=inf, records=True, sized=False),
-}
+    "sketch": Comparer(slots=_first_slots, wanted=Threshold.of_slots, in_words=_slots_in_words,
+                       sized=False),
+    "fields": Comparer(_records, deviations=inf, records=True, in_words=_score_in_words,
+                       sized=False),
+}  # fmt: skip
 """By ``verify.method``. Records are compared by `fields`, whatever the method for texts is."""

@@ -169,7 +169,7 @@ class Finding:
         return said
 
     def _in_words(self) -> tuple[str, str]:
-        return self.policy.comparer.in_words(self.policy, self.similarity, self.wanted)
+        return self.policy.comparer.in_words(self.policy.limit, self.similarity, self.wanted)
 
     def _contained(self) -> str:
         assert self.containment is not None

@@ -18,6 +18,7 @@ from math import inf
 import numpy as np
 
 from streamfilter.matching.comparers import COMPARERS, Comparer
+from streamfilter.matching.threshold import Threshold
 from streamfilter.similarity.columns import F64, I64, Flags
 from streamfilter.similarity.doubt import least_likely
 from streamfilter.similarity.minhash import TOKENS_A_SLOT, independent_trials
@@ -87,6 +88,14 @@ class MatchPolicy:
         return COMPARERS[self.method]
 
     @property
+    def limit(self) -> Threshold:
+        """Return how similar a match must be."""
+        return Threshold(
+            self.threshold, self.agree, self.of, short=self.short_threshold,
+            short_size=self.short_size, sample_modulus=self.sample_modulus,
+        )  # fmt: skip
+
+    @property
     def on_sets(self) -> bool:
         """Return whether matches are compared on whole sets (up to 1,024 tokens), not estimated."""
         return self.comparer.on_sets and self.sample_modulus == 1
@@ -103,23 +112,11 @@ class MatchPolicy:
 
     def slots_of(self, slots: int) -> int:
         """Return how many of *slots* are compared."""
-        return self.comparer.slots(self, slots)
+        return self.comparer.slots(self.limit, slots)
 
     def terms(self, ours: I64, theirs: I64) -> Terms:
         """Return the conditions for each pair to be a duplicate, given the sizes of its sets."""
-        return Terms(self, ours, theirs, self.comparer.wanted(self, ours, theirs))
-
-    def threshold_of(self, ours: I64, theirs: I64) -> F64 | float:
-        """Return the threshold of each pair, given the sizes of its sets."""
-        if self.short_threshold is None:
-            return self.threshold
-        return _raised_thresholds(
-            self.threshold,
-            short_threshold=self.short_threshold,
-            short_size=self.short_size,
-            # Sizes count the kept tokens only; short_size counts all shingles of the text.
-            sizes=np.minimum(ours, theirs) * self.sample_modulus,
-        )
+        return Terms(self, ours, theirs, self.comparer.wanted(self.limit, ours, theirs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +184,6 @@ def _limits_by_size(least: float, slots: int, deviations: float) -> F64:
     """Return the limits by the sum of two set sizes; above the last one the limit is constant."""
     largest = round(2 * TOKENS_A_SLOT[-1] * slots)
     return _limits(least, np.arange(largest + 1), slots, deviations)
-
-
-def _raised_thresholds(
-    threshold: float, *, short_threshold: float, short_size: int, sizes: I64
-) -> F64:
-    """Return the threshold of each pair whose smaller set has *sizes* shingles.
-
-    In a short text one changed word moves Jaccard far, and so does chance. The threshold is
-    *short_threshold* at size 0 and falls linearly to *threshold* at *short_size*.
-    """
-    share = np.minimum(sizes, short_size) / short_size
-    line = short_threshold + (threshold - short_threshold) * share
-    return np.where(sizes >= short_size, threshold, line)
 
 
 def _containment(jaccard: F64, contained: I64, other: I64) -> F64:

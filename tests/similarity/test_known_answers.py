@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from streamfilter.matching.comparers import agreeing_share
+from streamfilter.matching.threshold import agreeing_share
 from streamfilter.similarity.comparison import compare, slots_interval
 from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.doubt import chance_at_least
