@@ -131,17 +131,11 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           (Query(largest(series("audit_change_score"), "instance", "figure"),
                  "{{instance}} {{figure}}"),
            Query(steps("audit_changes_total", "figure"), "{{figure}} told")), decimals=2),
-    Chart("What the bands promise", "Matches by expected matches, each weighted by the chance "
-          "that the bands find a pair so similar. Not a recall: does not see full buckets, "
-          "max_candidates, nor that missed copies are met less often.",
-          "percentunit",
-          (Query(share(rate("matches_total"), rate("matches_expected_total")), "promised"),),
-          width=6, ceiling=1.0, floor=RECALL_FLOOR),
     Chart("Why duplicates are missed", "Audited arrivals that were missed, by cause, over the "
           "time shown: bands too selective, full buckets, verify.max_candidates, signatures "
           "that looked too unlike. Does not see those that were not chosen: multiply; nor sets "
           "that were cut or sampled.", "short",
-          (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=6),
+          (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=12),
     Chart("Reliability of the doubt", "Of audited near-duplicates whose evidence told a "
           "probability of being wrong up to that of the legend: the share that was told on "
           "average, and the share that is wrong, over the time shown. Far apart: the fixed prior "

@@ -67,8 +67,7 @@ def evaluate_sample(
     if config.input.records:
         sample = measure_records(ids, texts, sketcher, threshold=threshold)
     else:
-        recall, kept = config.similarity.recall, forwarded(run)
-        sample = measure(ids, texts, sketcher, threshold=threshold, recall=recall, kept=kept)
+        sample = measure(ids, texts, sketcher, threshold=threshold, kept=forwarded(run))
     pairs = sample.pairs
     rows = zip(pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarity.tolist(), strict=True)
     truth = Truth((ids[later], ids[earlier], similarity) for later, earlier, similarity in rows)

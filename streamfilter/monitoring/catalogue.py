@@ -151,7 +151,6 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step; skipped = beyond verify.max_candidates, or of a crowd.", "outcome", VERIFICATIONS),
     _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
     _counter("matches_total", "Confirmed matches of near-duplicates."),
-    _counter("matches_expected_total", "The same, each weighted by 1/P(similarity) that the bands find it: matches/expected is what the bands promise, not recall (clusters, full buckets)."),
     _counter("false_positive_probability_sum_total", "Expected number of wrong duplicate verdicts."),
     _counter("longer_keys_total", "Band keys of forwarded documents that were listed under a longer key: the bucket was full."),
     _counter("bucket_overflows_total", "Keys of forwarded documents that were listed nowhere: the bucket was full, and those of all longer keys."),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import streamfilter
 from streamfilter.entities.held_out import NO_POOLS, valid_share
 from streamfilter.matching.counts import Counts
-from streamfilter.model import DUPLICATES, Verdict
+from streamfilter.model import Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import (
     CATALOGUE,
@@ -38,7 +38,7 @@ from streamfilter.process.health import Cause, Health, State
 from streamfilter.quality.audit_sample import DOUBTS, doubts_of
 from streamfilter.quality.audit_scan import Round
 from streamfilter.quality.figures import RECORDS, SAMPLED, Figure, Quality
-from streamfilter.similarity.estimators import Estimate, curve_of
+from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.scheme import Scheme
 
 Values = NDArray[np.float64]
@@ -121,7 +121,6 @@ class Metrics:
             self._quality.exact = on_sets
             sampled = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
             self._quality.blind = RECORDS if scheme.fields else sampled
-            self._quality.curve = None if scheme.fields else curve_of(scheme)
 
     def batch(self, report: BatchReport) -> None:
         """Count one batch, after its commit; a scrape sees all of it or nothing."""
@@ -151,14 +150,11 @@ class Metrics:
                 self._judged(counts)
 
     def _judge_quality(self, report: BatchReport) -> None:
-        verdicts, wrong = report.verdicts, report.wrong
         if self._shadow:
+            verdicts = report.verdicts
             self._add_each("shadow_withheld_total", {v: verdicts.get(v, 0) for v in WITHHELD})
         self._add("matches_total", len(report.matched))
-        expected = self._quality.matched(report.matched)
-        self._add("matches_expected_total", expected)
-        self._add("false_positive_probability_sum_total", wrong)
-        self._quality.withheld(sum(verdicts.get(v, 0) for v in DUPLICATES), wrong)
+        self._add("false_positive_probability_sum_total", report.wrong)
 
     def audited(self, found: Round) -> None:
         """Count a round of the audit, and export the figures of the latest rounds."""

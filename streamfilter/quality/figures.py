@@ -30,14 +30,10 @@ from streamfilter.quality.audit_scan import CAUSES, Round
 from streamfilter.quality.change import FIGURES, ChangeDetector, errors_of
 from streamfilter.quality.population import LEVEL, bounds
 from streamfilter.similarity.columns import F64, I64, Flags, distinct
-from streamfilter.similarity.estimators import Curve, expected_pairs, share_of_families
+from streamfilter.similarity.estimators import share_of_families
 
 SAMPLED_MIN = 4_000
 """Smallest number of chosen arrivals in the window, if there were so many."""
-
-CHANCE_MIN = 1e-6
-"""Lower limit of a pair's probability of becoming a candidate: no found pair counts for more than
-a million. Containment may confirm pairs that hardly ever become candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +70,13 @@ class Quality:
     """The quality of one process's verdicts; not safe for several threads."""
 
     def __init__(self) -> None:
-        self.curve: Curve | None = None
-        """The S-curve of the scheme; without it pairs are not weighted."""
         self.exact = True
         """Whether verdicts rest on whole sets: then every withheld document is rightly withheld."""
         self.blind = ""
         """Why the audit cannot know the truth; empty if it can."""
-        self._found, self._expected = 0, 0.0
-        self._verdicts, self._wrong = 0, 0.0
         self._window: deque[Round] = deque()
         self.changes = {figure: ChangeDetector() for figure in FIGURES}
         """Tests that detect a change of a figure sooner than the window shows it."""
-
-    def matched(self, similarity: F64) -> float:
-        """Add confirmed matches of near-duplicates; return how many pairs they represent."""
-        if self.curve is None or not similarity.size:
-            return 0.0
-        pairs = expected_pairs(np.maximum(self.curve(similarity), CHANCE_MIN))
-        self._found += len(similarity)
-        self._expected += pairs
-        return pairs
-
-    def withheld(self, verdicts: int, wrong: float) -> None:
-        """Add a number of duplicate verdicts, and how many of them are expected to be wrong."""
-        self._verdicts += verdicts
-        self._wrong += wrong
 
     def audited(self, found: Round) -> None:
         """Add a round; drop the oldest rounds that the window does not need."""
@@ -114,19 +92,6 @@ class Quality:
         """Return the rounds that the audit's figures are computed from."""
         return ThinnedRounds.of(tuple(self._window), exact=self.exact, blind=self.blind)
 
-    def recall_by_weights(self) -> Figure:
-        """Return the share that the bands promise for the found similarities; it is no recall."""
-        if not self._found:
-            return Figure(why="no near-duplicate was found yet")
-        return Figure(self._found / self._expected, why=WEIGHTS_BLIND)
-
-    def precision_by_chances(self) -> Figure:
-        """Return the expected share of right verdicts by their stated error probabilities."""
-        if not self._verdicts:
-            return Figure(why="nothing was withheld yet")
-        share = max(0.0, 1 - self._wrong / self._verdicts)
-        return Figure(share, why=PRIOR) if self._wrong else Figure(share, share, share)
-
     def as_dict(self) -> dict[str, Any]:
         """Return all figures for ``/status``."""
         window = self.window()
@@ -134,11 +99,6 @@ class Quality:
             "audit_recall": window.recall().as_dict(),
             "audit_recall_equal": window.recall_equal().as_dict(),
             "audit_precision": window.precision().as_dict(),
-            "recall_by_weights": self.recall_by_weights().as_dict(),
-            "precision_by_chances": self.precision_by_chances().as_dict(),
-            "matches": self._found,
-            "matches_expected": round(self._expected, 2),
-            "wrong_expected": round(self._wrong, 4),
             "audit_changes": {name: self._change(watch) for name, watch in self.changes.items()},
             **window.as_dict(),
         }
@@ -149,15 +109,6 @@ class Quality:
         return {"score": score, "changes": watch.changes, "why": why}
 
 
-WEIGHTS_BLIND = (
-    "the number is what the bands promise for pairs like those found; it does not see what full "
-    "buckets and verify.max_candidates lose, nor that a missed copy becomes an original which its "
-    "siblings meet less often"
-)
-PRIOR = (
-    "the number is as right as the fixed prior of p_false_positive is for this stream: see how "
-    "often verdicts were wrong that told so, and the audited precision"
-)
 SAMPLED = (
     "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
 )

@@ -2,7 +2,7 @@
 
 A pair that is similar enough but shares no key is a *false negative* of the bands. A pair that
 shares a key but is not similar enough is a *false positive*; verification rejects it. The
-recommended settings follow from both.
+recommended threshold has few pairs close to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamfilter.model import SEED_BYTES
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.brute_force import Missed, Pairs, all_pairs, missed_as_text
 from streamfilter.quality.measured_curve import CurveBin, measured_curve, met_of
-from streamfilter.similarity.shape import Shape, plan
+from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import counted
 
@@ -35,14 +35,6 @@ REACH = 0.1
 """Largest distance from the threshold to a recommended one."""
 MANY = 3
 """Fewest pairs close to the threshold for which another threshold is considered."""
-
-SLOTS = (200, 256)
-"""Numbers of slots that may be recommended; a signature's bytes and time grow with them."""
-WORTH_IT = 0.7
-"""Another shape is recommended only if its false candidates are below this share of the present."""
-
-REJECTED_MANY = 5.0
-"""False candidates a document above which another shape is considered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +97,6 @@ def measure(
     sketcher: Sketcher,
     *,
     threshold: float,
-    recall: float,
     kept: NDArray[np.bool_],
 ) -> BruteForceSample:
     """Compare all pairs of *texts*, and find which of them share a band.
@@ -118,7 +109,6 @@ def measure(
     met = met_of(pairs, keys)
     similar = pairs.similarity >= threshold
     false = int((met & ~similar & kept[pairs.earlier]).sum())
-    looked = _Looked(pairs, pairs.chosen(kept[pairs.earlier]), len(texts))
     return BruteForceSample(
         documents=len(texts),
         threshold=threshold,
@@ -131,7 +121,7 @@ def measure(
             measured_curve(pairs, [keys, *_other_keys(texts, sketcher)], shape.probability)
         ),
         pairs=pairs,
-        recommendation=_recommend(looked, shape, threshold, recall, false),
+        recommendation=_recommend(pairs, threshold),
     )
 
 
@@ -143,93 +133,12 @@ def _other_keys(texts: Sequence[str], sketcher: Sketcher) -> Iterator[NDArray[np
         yield other.sketch(texts).keys[:, :-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """The data for a recommendation."""
-
-    pairs: Pairs
-    judged: Pairs
-    """Pairs whose earlier document was forwarded, so that the filter may compare them."""
-    documents: int
-
-    def in_vain(self, shape: Shape, threshold: float) -> float:
-        """Return the expected false candidates a document has below *threshold*, by the theory."""
-        similarity = self.judged.similarity[self.judged.similarity < threshold]
-        points = np.array(shape.curve(1_000))
-        met = np.interp(similarity, points[:, 0], points[:, 1]).sum()
-        return float(met) / max(self.documents, 1)
-
-
-def _recommend(looked: _Looked, shape: Shape, threshold: float, recall: float, false: int) -> str:
-    """Return in words which settings to keep or to change, with the numbers behind it.
-
-    A shape is recommended for the recommended threshold. Both are the best for these pairs, so a
-    run with the new settings recommends no further change.
-    """
-    wanted = _quieter(looked.pairs, threshold)
-    at = threshold if wanted is None else wanted
-    rejected = false / max(looked.documents, 1)
+def _recommend(pairs: Pairs, threshold: float) -> str:
+    """Return in words whether to keep the threshold, with the numbers behind it."""
+    wanted = _quieter(pairs, threshold)
     if wanted is not None:
-        rejected = looked.in_vain(shape, at)
-    advice = _about_shape(looked, shape, at, recall, rejected)
-    if wanted is not None:
-        advice.append(_gap(looked.pairs, threshold, wanted))
-    if not advice:
-        found = _expected_recall(looked, shape, threshold)
-        advice.append(f"keep {shape} and the threshold {threshold:g}: {found}")
-    return "; ".join(advice)
-
-
-def _expected_recall(looked: _Looked, shape: Shape, threshold: float) -> str:
-    similar = looked.pairs.from_(threshold).similarity
-    if not len(similar):
-        return (
-            f"no pair of these {looked.documents:,} documents reaches the threshold; a larger "
-            "--sample says more, where there are more"
-        )
-    chances = np.array([shape.probability(s) for s in similar.tolist()])
-    return f"it finds {chances.mean():.4f} of pairs that are as similar as these"
-
-
-def _about_shape(
-    looked: _Looked, shape: Shape, threshold: float, recall: float, rejected: float
-) -> list[str]:
-    """Return advice to change the shape, if this one misses or compares too much in vain."""
-    at = shape.probability(threshold)
-    try:
-        better = _best(looked, shape, threshold, recall)
-    except ValueError as error:
-        return [str(error)] if at < recall else []
-    settings = f"{better} of similarity.slots {better.slots}"
-    if at < recall:
-        finds = f"{settings} finds {better.probability(threshold):.3f}"
-        return [f"{shape} finds {at:.3f} of the pairs at {threshold:g}, wanted {recall:g}: {finds}"]
-    expected = looked.in_vain(better, threshold)
-    if rejected > REJECTED_MANY and expected < WORTH_IT * looked.in_vain(shape, threshold):
-        return [
-            f"{rejected:.1f} candidates a document are compared in vain, {expected:.1f} would be "
-            f"with {settings}; longer shingles make chance meetings rarer, too"
-        ]
-    return []
-
-
-def _best(looked: _Looked, shape: Shape, threshold: float, recall: float) -> Shape:
-    """Return the plan with the fewest slots that has few false candidates, else the best plan.
-
-    Raises:
-        ValueError: No plan reaches the recall.
-    """
-    plans, trouble = [], ValueError("no slots")
-    for slots in sorted({shape.slots, *(more for more in SLOTS if more > shape.slots)}):
-        try:
-            plans.append(plan(threshold, slots=slots, recall=recall, layout=shape.layout))
-        except ValueError as error:
-            trouble = error
-    if not plans:
-        raise trouble
-    costs = [looked.in_vain(each, threshold) for each in plans]
-    few = (each for each, cost in zip(plans, costs, strict=True) if cost <= REJECTED_MANY)
-    return next(few, plans[int(np.argmin(costs))])
+        return _gap(pairs, threshold, wanted)
+    return f"keep the threshold {threshold:g}; `streamfilter plan` chooses bands and rows for it"
 
 
 def _gap(pairs: Pairs, threshold: float, wanted: float) -> str:

@@ -1,32 +1,14 @@
-"""Estimates of shares, and their confidence intervals.
-
-*Weights* (Horvitz and Thompson): a pair of similarity s becomes a candidate with the known
-probability P(s) of the S-curve. So each pair that was found stands for 1/P(s) pairs. The weights
-cost nothing, and give the recall that the bands promise for similarities like those found. They are
-not the recall of a stream, and neither an upper nor a lower bound of it:
-
-- They do not see pairs lost for other reasons, such as ``max_candidates`` or a full bucket. Later
-  documents of a full bucket need 3 to 18 more equal slots, such as s ** 9 instead of s ** 6.
-- A missed copy becomes an original. Its bands differ from those of its siblings, so later copies
-  find it less often than P(s) says.
-- An arrival with several originals is found more surely than any single pair.
-
-So they have no interval here. An interval that took pairs as independent held the truth in 0 of 3
-to 19 of 25 runs on clusters of any size. `quality.audit` counts the missed pairs.
-"""
+"""Estimates of shares, and their confidence intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi, sqrt, tan
 from statistics import NormalDist
 
 import numpy as np
 
-from streamfilter.similarity.columns import F64, I64
-from streamfilter.similarity.curve import random_probability
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.columns import I64
 
 DEVIATIONS = 1.959963984540054
 """Standard deviations of a normal distribution in an interval that covers 95 %."""
@@ -39,37 +21,6 @@ class Estimate:
     value: float
     lower: float
     upper: float
-
-
-Curve = Callable[[F64], F64]
-"""Similarities (n,) → P(s): the probability that such a pair shares a band."""
-
-CURVE_POINTS = 1_001
-"""Points at which a curve without a quick formula is tabulated; linear interpolation between them.
-"""
-
-
-def curve_of(scheme: Scheme) -> Curve:
-    """Return the S-curve of *scheme*, for columns."""
-    bands, rows, slots = scheme.bands, scheme.rows, scheme.slots
-    if scheme.layout == "bands":
-        return lambda similarity: 1.0 - (1.0 - similarity**rows) ** bands
-    points = np.linspace(0.0, 1.0, CURVE_POINTS)
-    heights = np.array(
-        [random_probability(s, bands=bands, rows=rows, slots=slots) for s in points.tolist()]
-    )
-    return lambda similarity: np.interp(similarity, points, heights)
-
-
-def expected_pairs(chances: F64) -> float:
-    """Return how many pairs the found ones stand for, given their *chances* P(s) (n,).
-
-    Raises:
-        ValueError: a chance is not in (0, 1]: such a pair was not found.
-    """
-    if chances.size and not (chances.min() > 0 and chances.max() <= 1):
-        raise ValueError("a pair that was found had a chance in (0, 1]")
-    return float((1.0 / chances).sum())
 
 
 def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate | None:

@@ -19,7 +19,6 @@ from streamfilter.model import Decision, Verdict
 from streamfilter.quality.audit import Audit, Rates
 from streamfilter.quality.audit_sample import BINS, DOUBTS, bins_of, doubts_of
 from streamfilter.quality.figures import Figure, Quality
-from streamfilter.similarity.estimators import curve_of
 from streamfilter.similarity.overlap import Postings
 from tests.audit.planted import Run, batches
 from tests.audit.streams import MADE, REAL
@@ -59,7 +58,7 @@ def measured(texts: list[str], pairs: Pairs, shape: tuple[int, int], seed: int, 
     bands, rows = shape
     run = Run.of(bands=bands, rows=rows, threshold=THRESHOLD, seed=seed + 1, method=method)
     quality = Quality()
-    quality.curve, quality.exact = curve_of(run.sketcher.scheme), method == "exact"
+    quality.exact = method == "exact"
     audit = Audit(Rates(ARRIVALS), run.policy, run.index, run.sketcher.keys_of)
     decisions: list[Decision] = []
     horizon = np.zeros(len(texts), np.int64)
@@ -67,8 +66,6 @@ def measured(texts: list[str], pairs: Pairs, shape: tuple[int, int], seed: int, 
         sketches, judgement, first = run.step(batch)
         horizon[first : first + len(batch)] = _forget(run, sketches, first, memory, horizon)
         decisions += judgement.decisions
-        near = [d for d in judgement.decisions if d.verdict is Verdict.NEAR_DUPLICATE]
-        quality.matched(np.array([m.similarity for d in near for m in d.matches]))
         audit.batch(sketches, judgement, first_ordinal=first)
         if first >= lag:
             _looked(audit, quality)
@@ -78,7 +75,6 @@ def measured(texts: list[str], pairs: Pairs, shape: tuple[int, int], seed: int, 
         ("audit_recall", window.recall(), truth.recall()),
         ("audit_recall_equal", window.recall_equal(), 1.0),
         ("audit_precision", window.precision(), truth.precision()),
-        ("recall_by_weights", quality.recall_by_weights(), truth.recall()),
     ]
     for row in window.by_similarity():
         place = round(row["from"] * BINS)

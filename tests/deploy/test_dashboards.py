@@ -124,7 +124,6 @@ def test_a_verdict_has_one_colour_and_dead_letters_are_red():
         "Recall, audited, with its interval",
         "Precision, audited, with its interval",
         "Recall of equal texts, audited",
-        "What the bands promise",
     ],
 )
 def test_an_estimate_near_one_fills_its_panel_and_a_bad_one_is_not_cut_off(title):

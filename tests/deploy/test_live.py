@@ -180,7 +180,6 @@ def test_four_in_five_expressions_of_the_dashboards_have_data(demo):
         "rocksdb_estimate_num_keys",
         "kafka_received_bytes_total",
         "activity_seconds_total",
-        "matches_expected_total",
         "audit_comparisons_total",
     ],
 )

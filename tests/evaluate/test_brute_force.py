@@ -160,10 +160,8 @@ def test_only_pairs_with_a_forwarded_document_are_compared_in_vain(capsys, tmp_p
     told = sampled(capsys, written(tmp_path / "in", texts))
     assert told["similar_pairs"] >= 80
     assert told["false_positives"] == 0
-    assert "compared in vain" not in told["recommendation"]
 
 
-SHAPE = re.compile(r"(\d+) x (\d+) of similarity.slots (\d+)")
 THRESHOLD = re.compile(r"only \d+ do at ([\d.]+)")
 
 
@@ -176,25 +174,15 @@ def crowd(kept, count=150):
     ]
 
 
-@pytest.mark.parametrize("kept", [0.91, 0.93, 0.95])
-@pytest.mark.parametrize("shape", [(16, 6), (25, 5), (32, 4)])
-def test_what_is_recommended_is_confirmed_by_a_run_with_it(capsys, tmp_path, shape, kept):
-    path = written(tmp_path / "in", crowd(kept))
+def test_a_threshold_that_is_recommended_is_kept_by_a_run_with_it(capsys, tmp_path):
+    path = written(tmp_path / "in", crowd(0.91))
 
-    def measured(bands, rows, slots, threshold):
-        values = {"bands": bands, "rows": rows, "slots": slots, "threshold": threshold}
-        pairs = [("--set", f"similarity.{name}={value}") for name, value in values.items()]
-        told = sampled(capsys, path, *(word for pair in pairs for word in pair))
-        return told["false_positives"], told["recommendation"]
+    def advice(threshold):
+        return sampled(capsys, path, "--set", f"similarity.threshold={threshold}")["recommendation"]
 
-    before, advice = measured(*shape, 128, 0.8)
-    better, quieter = SHAPE.search(advice), THRESHOLD.search(advice)
-    if advice.startswith("keep"):
-        return
-    chosen = better.groups() if better else (*shape, 128)
-    after, confirmed = measured(*chosen, quieter[1] if quieter else 0.8)
-    assert confirmed.startswith("keep"), f"{advice}, and then: {confirmed}"
-    assert not better or after <= 0.8 * before
+    quieter = THRESHOLD.search(advice(0.8))
+    assert quieter
+    assert advice(quieter[1]).startswith("keep the threshold")
 
 
 def test_copies_of_two_texts_are_one_pair_of_the_curve(capsys, tmp_path):

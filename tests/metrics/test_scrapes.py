@@ -140,7 +140,7 @@ def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(stage):
     assert results["true_positive"] > 10
     assert results["false_positive"] == results["false_negative"] == 0
     assert series["audit_recall", ()] == 1
-    assert total(series, "matches_expected_total") >= total(series, "matches_total") > 0
+    assert total(series, "matches_total") > 0
     assert series["consumer_lag_records", ()] == series["consumer_lag_seconds", ()] == 0
     assert series["index_bytes", ()] > 0
     assert series["index_oldest_timestamp_seconds", ()] > 1.7e9

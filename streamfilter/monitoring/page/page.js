@@ -12,8 +12,6 @@ const FIGURES = [
   ["audit_recall", "Recall of different texts", "texts too short to be signed; what the sketcher made of a text is believed"],
   ["audit_recall_equal", "Recall of equal texts", "copies of what is forgotten"],
   ["audit_precision", "Precision of near-duplicates", "equal texts, told by 128 bits; verdicts for containment"],
-  ["recall_by_weights", "What the bands promise", "not a recall"],
-  ["precision_by_chances", "Precision, by doubt", "only as right as the evidence’s p_false_positive"],
 ];
 const CAUSES = {
   bands: "no key in common", full_buckets: "not listed in a full bucket",
@@ -148,7 +146,7 @@ function showQuality(quality) {
     "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
     `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random among ${counted(arrivals)}, against the whole index; ` +
     "its figures speak of those, not of what comes next: where all were looked at, there is no interval. " +
-    `Expected wrong verdicts: ${quality.wrong_expected}. Documents that full buckets hide, since the start: ` +
+    `Documents that full buckets hide, since the start: ` +
     `${counted(quality.faintly_listed_documents)}, ${counted(quality.unlisted_documents)} of them wholly.`;
 }
 
