@@ -42,7 +42,7 @@ SEED = bytes(16)
 
 Pair = tuple[str, str]
 Fields = dict[str, str]
-WANTED = {"avro value": 0.8, "protobuf value": 0.5, "avro file": 0.8, "parquet file": 1.0}
+WANTED = {"avro value": 0.4, "protobuf value": 0.5, "avro file": 0.4, "parquet file": 1.0}
 """Of JSON's rate, where records are `WANTED_OF`; as values, and as files."""
 WANTED_OF = "1,024 B, 2 fields"
 

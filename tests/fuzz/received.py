@@ -71,11 +71,19 @@ def read_protobuf(value: bytes) -> None:
 
 
 def read_proto_schema(data: bytes) -> None:
+    read_with_schema("protobuf", data)
+
+
+def read_avro(data: bytes) -> None:
+    read_with_schema("avro", data)
+
+
+def read_with_schema(format: str, data: bytes) -> None:
     """A schema of anybody's is read, or called broken; what it makes reads any bytes."""
     text, value, *_ = *cut(data, 2), b""
-    schemas = OneSchema(Schema("PROTOBUF", text.decode("utf-8", "replace")))
+    schemas = OneSchema(Schema(format.upper(), text.decode("utf-8", "replace")))
     try:
-        made = reader(format="protobuf", schemas=schemas, framed=False, text="/text", id="/id")
+        made = reader(format=format, schemas=schemas, framed=False, text="/text", id="/id")
     except ConfigError:
         return
     reading = made.read(Record(SOURCE, None, value))
@@ -139,6 +147,14 @@ ENVELOPE = {
     "payload": "AAEC", "payload_encoding": "base64",
 }  # fmt: skip
 
+STORY = {
+    "type": "record", "name": "Story", "fields": [
+        {"name": "text", "type": ["null", "string"]}, {"name": "more", "type": {
+            "type": "array", "items": {"type": "map", "values": ["Story", "bytes", "null"]}}},
+        {"name": "id", "type": "string", "aliases": ["key"]},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+    ],
+}  # fmt: skip
 MESSAGES = (
     b"\x0a\1x\x12\x0d\x0a\4some\x10\x03\x1a\3\x0a\1b\x22\3dpa\x32\x08\x0a\1x\x12\3\x0a\1y\x3a\2\1\2",
     b"\x0a\1x\x12\2\x0a\0\x2d\1\2\3\4\x38\x96\x01\x9b\x06\x08\x01\x9c\x06",
@@ -156,6 +172,11 @@ TARGETS = {
             ),
         ),
         (b"message ", b"map<string, A>", b"repeated ", b"oneof ", b"reserved 1 to max;", b"/*"),
+    ),
+    "avro": Target(
+        read_avro,
+        (joined(json.dumps(STORY).encode(), b"\2\2a\2\2\2k\4\0\0\2x\0"),),
+        (b'"null"', b'"type":"map","values":', b'"logicalType":"uuid"', b"1e999", b"\xff\xff"),
     ),
     "texts": Target(
         sketch_texts,

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 TARGETS: dict[str, Target] = {**received.TARGETS, **stored.TARGETS, **written.TARGETS}
 SEARCHED = {
     "documents": 20_000, "configuration": 500, "index": 2_000, "changelog": 2_000,
-    "envelope": 20_000, "protobuf": 10_000, "proto_schema": 500,
+    "envelope": 20_000, "protobuf": 10_000, "proto_schema": 500, "avro": 500,
 }  # fmt: skip
 """Inputs that are tried: one to three seconds each, and the same ones on every machine."""
 SEED = 20_261_122
