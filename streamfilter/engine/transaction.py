@@ -6,20 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamfilter.engine.changelog import Update
-from streamfilter.engine.observer import Observer
-from streamfilter.engine.pace import Pace, Patience, Share
+from streamfilter.engine.pace import Patience, Share
+from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import (
     Abortable,
-    Changelog,
-    Clock,
     Member,
     Outgoing,
     ProducerFenced,
     RecordsRefused,
-    Sink,
     without_frames,
 )
-from streamfilter.engine.refusals import Item, Refusals, place_of
+from streamfilter.engine.refusals import Item, place_of
 from streamfilter.engine.succession import NotRead, Succession
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions, Record
@@ -67,39 +64,20 @@ class Load:
 class Transactions:
     """Runs the transactions of one producer."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        changelog: Changelog,
-        clock: Clock,
-        observer: Observer,
-        succession: Succession,
-        refusals: Refusals,
-        pace: Pace,
-        *,
-        transaction_seconds: float,
-        socket_seconds: float,
-    ) -> None:
+    def __init__(self, parts: Parts, succession: Succession) -> None:
         """Begin with a producer that `Sink.open` has just made.
 
-        Args:
-            sink: where transactions go.
-            changelog: may have refused the records because of its settings.
-            clock: times the retries, which last as long as a transaction may.
-            observer: counts every transaction by its outcome.
-            succession: checks the changelog before our records for a foreign writer.
-            refusals: collects the records that brokers refuse.
-            pace: adapts the batch size to the speed of the delivery.
-            transaction_seconds: the broker aborts a transaction that is older.
-            socket_seconds: after a slower commit or abort, an EndTxn may still be in flight.
+        *succession* checks the changelog before our records for a foreign writer.
         """
-        self._sink, self._changelog = sink, changelog
-        self._clock, self._observer = clock, observer
-        self._succession, self._refusals, self._pace = succession, refusals, pace
+        self._sink, self._changelog, self._clock = parts.sink, parts.changelog, parts.clock
+        self._observer, self._pace = parts.observer.process, parts.pace
+        self._succession, self._refusals = succession, parts.incoming.refusals
         self._sent: list[Item] = []
-        self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
-        self._socket_seconds = socket_seconds
-        self._committed_at = self._whole_at = clock.monotonic()
+        self._patience = Patience(
+            self._clock, parts.bounds.transaction_seconds, alive=self._observer.alive
+        )
+        self._socket_seconds = parts.bounds.socket_seconds
+        self._committed_at = self._whole_at = self._clock.monotonic()
         self._positions: Positions = {}
         """The positions of the last commit."""
         self.worn = False

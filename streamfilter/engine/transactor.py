@@ -26,46 +26,36 @@ same call. Any other error is raised: it needs a new producer, which starts over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from streamfilter.documents.schemas import SchemasAway
-from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import BatchRecord, Header, Update
-from streamfilter.engine.filter_observer import FilterObserver, Moved
-from streamfilter.engine.incoming import Incoming
+from streamfilter.engine.filter_observer import Moved
 from streamfilter.engine.intake import Ahead, Intake
-from streamfilter.engine.machine import Inline
-from streamfilter.engine.outgoing import Forwarder
-from streamfilter.engine.pace import STRETCH_GROWTH, Pace, Stopwatch
+from streamfilter.engine.pace import STRETCH_GROWTH, Stopwatch
+from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import (
-    Changelog,
-    Clock,
     InputLost,
-    Layout,
     Member,
     NotReady,
-    RecordSource,
-    Sink,
-    Worker,
 )
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
-from streamfilter.engine.trimming import Trimming
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import recorded
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
-from streamfilter.matching.batch import Decided, Rules, decide, forgets_first
+from streamfilter.matching.batch import Decided, decide, forgets_first
 from streamfilter.matching.forgetting import CutBatch, named_removals
 from streamfilter.matching.pipeline import accept
-from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Retention
+from streamfilter.matching.retention import EVERYTHING
 from streamfilter.model import Positions, Record
-from streamfilter.quality.audit import OFF, Audit, Rates
+from streamfilter.quality.audit import Audit
 from streamfilter.quality.audit_pace import Auditing
 from streamfilter.similarity.sketch import Sketcher
 
@@ -75,47 +65,6 @@ PASS_SECONDS = 5.0
 """After so long without a commit the positions move past markers and aborted records. A batch moves
 past those before it; this is for an idle input. Otherwise retention, once it has removed all the
 judged records, would seem to have removed unread ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """Limits of a batch and of patience."""
-
-    documents: int
-    size: int
-    """Bytes."""
-    latency: float
-    """Longest wait for a batch to fill, in seconds."""
-    transaction_seconds: float
-    socket_seconds: float
-    """After a commit that took longer, an EndTxn request may still be in flight."""
-    stuck_seconds: float = 300.0
-    """A task is stuck if it moves no record for so long while another consumer gets records."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The components of a transactor."""
-
-    source: RecordSource
-    sink: Sink
-    changelog: Changelog
-    layout: Callable[[], Layout]
-    """Asks the brokers for the partition counts of the topics."""
-    member: Callable[[], Member]
-    clock: Clock
-    observer: FilterObserver
-    incoming: Incoming
-    forwarder: Forwarder
-    rules: Rules
-    bounds: BatchLimits
-    breaker: Breaker
-    pace: Pace
-    worker: Worker = field(default_factory=Inline)
-    rates: Rates = OFF
-    retention: Retention = UNLIMITED
-    trimming: Trimming | None = None
-    """None: the changelog is kept whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +111,7 @@ class Transactor:
         self._share_of = intake.share_of
         prepare = partial(parts.incoming.prepare, sketcher=sketcher, clock=parts.clock)
         self._batches = Ahead(intake, parts.worker, prepare)
-        self._transactions = Transactions(
-            parts.sink,
-            parts.changelog,
-            parts.clock,
-            parts.observer.process,
-            succession,
-            self._refusals,
-            parts.pace,
-            transaction_seconds=bounds.transaction_seconds,
-            socket_seconds=bounds.socket_seconds,
-        )
+        self._transactions = Transactions(parts, succession)
         self._held: Sequence[Record] = []
         self._stretch: int | None = None
         """Most records that the next try takes, after a batch was cut; None: all."""

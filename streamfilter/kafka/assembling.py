@@ -19,9 +19,9 @@ from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.machine import ThreadWorker
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
+from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import Clock, Layout
 from streamfilter.engine.refusals import Refusals
-from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.index_paths import index_of

@@ -32,11 +32,11 @@ from streamfilter.engine.changelog import (
     encode_changelog_documents,
     encode_header,
 )
+from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import OutcomeUnknown
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
-from streamfilter.engine.transactor import Parts
 from streamfilter.index.protocol import Index
 from streamfilter.model import EVER, BatchMark
 from streamfilter.process.health import State
@@ -62,17 +62,7 @@ class Rewriting:
             own: the header of our changelog.
         """
         self._parts, self._index, self._standing, self._own = parts, index, standing, own
-        self._transactions = Transactions(
-            parts.sink,
-            parts.changelog,
-            parts.clock,
-            parts.observer.process,
-            succession,
-            parts.incoming.refusals,
-            parts.pace,
-            transaction_seconds=parts.bounds.transaction_seconds,
-            socket_seconds=parts.bounds.socket_seconds,
-        )
+        self._transactions = Transactions(parts, succession)
 
     def run(self) -> Script[None]:
         """Do the three steps. The caller starts again, and applies the last batch."""

@@ -20,11 +20,12 @@ from dataclasses import replace
 
 from streamfilter.engine import beginning
 from streamfilter.engine.changelog import Header
+from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Layout, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.succession import Succession
-from streamfilter.engine.transactor import Parts, Transactor
+from streamfilter.engine.transactor import Transactor
 from streamfilter.engine.trimming import said_of_lost_beginning
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Index

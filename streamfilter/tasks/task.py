@@ -6,9 +6,10 @@ does one piece and returns, so that the service can poll the membership between 
 
 from __future__ import annotations
 
+from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Clock, Layout, LogError, RecordSource
 from streamfilter.engine.step_result import StepResult
-from streamfilter.engine.transactor import Parts, Transactor
+from streamfilter.engine.transactor import Transactor
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions

@@ -19,6 +19,7 @@ from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
+from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
@@ -31,7 +32,7 @@ from streamfilter.engine.ports import (
     Worker,
 )
 from streamfilter.engine.succession import MARKER
-from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, BatchLimits, Parts
+from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import FORMAT

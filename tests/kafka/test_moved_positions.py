@@ -43,22 +43,18 @@ class Log:
 
 
 def begun(log: Log, clock: FakeClock) -> Transactions:
-    quiet: Any = SimpleNamespace(
-        alive=lambda: None, transaction=lambda *_: None, loudly=lambda _: None
-    )
+    quiet = SimpleNamespace(alive=lambda: None, transaction=lambda *_: None, loudly=lambda _: None)
     nothing: Any = SimpleNamespace(check=lambda *_, **__: None, committed=lambda _: None)
-    given: Any = log
-    return Transactions(
-        given,
-        given,
-        clock,
-        quiet,
-        nothing,
-        Refusals(),
-        Pace(clock, 10.0),
-        transaction_seconds=10.0,
-        socket_seconds=10.0,
+    parts: Any = SimpleNamespace(
+        sink=log,
+        changelog=log,
+        clock=clock,
+        observer=SimpleNamespace(process=quiet),
+        incoming=SimpleNamespace(refusals=Refusals()),
+        pace=Pace(clock, 10.0),
+        bounds=SimpleNamespace(transaction_seconds=10.0, socket_seconds=10.0),
     )
+    return Transactions(parts, nothing)
 
 
 def test_a_transaction_commits_what_moved_and_all_once_an_hour() -> None:

@@ -17,8 +17,8 @@ from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
+from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.refusals import Refusals
-from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT

@@ -1,0 +1,67 @@
+"""The components of one task: its ports, its rules and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.filter_observer import FilterObserver
+from streamfilter.engine.incoming import Incoming
+from streamfilter.engine.machine import Inline
+from streamfilter.engine.outgoing import Forwarder
+from streamfilter.engine.pace import Pace
+from streamfilter.engine.ports import (
+    Changelog,
+    Clock,
+    Layout,
+    Member,
+    RecordSource,
+    Sink,
+    Worker,
+)
+from streamfilter.engine.trimming import Trimming
+from streamfilter.matching.batch import Rules
+from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.quality.audit import OFF, Rates
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """Limits of a batch and of patience."""
+
+    documents: int
+    size: int
+    """Bytes."""
+    latency: float
+    """Longest wait for a batch to fill, in seconds."""
+    transaction_seconds: float
+    socket_seconds: float
+    """After a commit that took longer, an EndTxn request may still be in flight."""
+    stuck_seconds: float = 300.0
+    """A task is stuck if it moves no record for so long while another consumer gets records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The components of a task; the filter's steps are in `transactor.py`."""
+
+    source: RecordSource
+    sink: Sink
+    changelog: Changelog
+    layout: Callable[[], Layout]
+    """Asks the brokers for the partition counts of the topics."""
+    member: Callable[[], Member]
+    clock: Clock
+    observer: FilterObserver
+    incoming: Incoming
+    forwarder: Forwarder
+    rules: Rules
+    bounds: BatchLimits
+    breaker: Breaker
+    pace: Pace
+    worker: Worker = field(default_factory=Inline)
+    rates: Rates = OFF
+    retention: Retention = UNLIMITED
+    trimming: Trimming | None = None
+    """None: the changelog is kept whole."""
