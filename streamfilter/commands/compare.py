@@ -18,7 +18,7 @@ from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text.normalisation import Normaliser
 
 RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)
 

@@ -134,7 +134,7 @@ def _languages(config: Config) -> Iterator[Problem]:
     shingle = config.similarity.shingle
     if shingle.kind != "stopword":
         return
-    from streamfilter.similarity.stopwords import stop_words  # reading the lists takes 150 ms
+    from streamfilter.similarity.text.stopwords import stop_words  # reading the lists takes 150 ms
 
     try:
         stop_words(shingle.languages)

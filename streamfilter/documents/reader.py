@@ -43,8 +43,8 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
-from streamfilter.similarity.code_points import pattern
-from streamfilter.similarity.text import GROWTH_MAX, normalised_length
+from streamfilter.similarity.text.code_points import pattern
+from streamfilter.similarity.text.normalisation import GROWTH_MAX, normalised_length
 
 PLAIN = frozenset({"json", "text"})
 """Formats whose values are read without schemas, frames and headers."""

@@ -15,8 +15,8 @@ from streamfilter.documents.reader import Reader
 from streamfilter.matching import envelope
 from streamfilter.model import Document, Record, Unjudged, Verdict
 from streamfilter.quality.run import Given, Placed
-from streamfilter.similarity.code_points import pattern, visible
-from streamfilter.similarity.ordering import normal_form
+from streamfilter.similarity.text.code_points import pattern, visible
+from streamfilter.similarity.text.ordering import normal_form
 
 
 def digest(data: bytes) -> bytes:

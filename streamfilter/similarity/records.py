@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from streamfilter.similarity.code_points import visible, words
 from streamfilter.similarity.columns import U32, Contents, Samples, distinct
 from streamfilter.similarity.hashing import WORD
-from streamfilter.similarity.ordering import normal_form
+from streamfilter.similarity.text.code_points import visible, words
+from streamfilter.similarity.text.ordering import normal_form
 
 SEPARATOR = "\x1f"
 """Separator of the fields of a record in one text: ASCII's unit separator."""

@@ -131,7 +131,7 @@ class Shingling:
             fields["sample_modulus"] = self.sample_modulus
         if self.kind == "stopword":
             # Here, not above: the other kinds need not read the lists.
-            from streamfilter.similarity.stopwords import digest
+            from streamfilter.similarity.text.stopwords import digest
 
             fields["languages"] = sorted(set(self.languages))
             fields["stop_words"] = digest(self.languages)

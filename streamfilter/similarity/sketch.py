@@ -31,8 +31,8 @@ from streamfilter.similarity.hashing import HALF
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.records import RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
-from streamfilter.similarity.shingles import Shingler, Tokens
-from streamfilter.similarity.text import Chunk, Normaliser
+from streamfilter.similarity.text.normalisation import Chunk, Normaliser
+from streamfilter.similarity.text.shingles import Shingler, Tokens
 
 CHUNK_BYTES = 128 * 1024
 """Texts sketched together: columns of a chunk stay in cache, call overhead stays small."""

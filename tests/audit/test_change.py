@@ -16,7 +16,7 @@ from streamfilter.quality.change import (
 from streamfilter.quality.figures import SAMPLED, SAMPLED_MIN, Quality
 from streamfilter.quality.population import bounds
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.shingles import Shingling
+from streamfilter.similarity.text.shingles import Shingling
 from tests.audit.planted import Run
 from tests.audit.rounds import a_round
 from tests.audit.test_audit import a_stream, audited

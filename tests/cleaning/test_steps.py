@@ -9,7 +9,7 @@ import pytest
 
 from streamfilter.cleaning.masks import MASKS, REPLACEMENT_MAX
 from streamfilter.similarity.scheme import Normalisation, Scheme, scheme_of
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.stops import MissingExtra
 
 ALL_MASKS = tuple(MASKS)

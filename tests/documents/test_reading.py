@@ -18,7 +18,7 @@ from streamfilter.model import (
 )
 from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Normalisation
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text.normalisation import Normaliser
 
 SOURCE = Source("docs", 2, 17)
 FORWARDED = Verdict.PASSTHROUGH

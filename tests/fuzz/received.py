@@ -11,7 +11,7 @@ from streamfilter.matching import envelope
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.text import GROWTH_MAX
+from streamfilter.similarity.text.normalisation import GROWTH_MAX
 from streamfilter.stops import ConfigError
 from tests.fuzz.pieces import Target, cut, joined
 

@@ -30,7 +30,7 @@ from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.text import UNICODE_VERSION
+from streamfilter.similarity.text.normalisation import UNICODE_VERSION
 
 SCHEME, SECRET = Scheme(bands=16, rows=6), bytes(range(16))
 SKETCHER = Sketcher(SCHEME, seed=SECRET)

@@ -32,7 +32,7 @@ from streamfilter.index.format import FORMAT
 from streamfilter.index.protocol import Documents
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Contents, Samples
-from streamfilter.similarity.text import UNICODE_VERSION
+from streamfilter.similarity.text.normalisation import UNICODE_VERSION
 from tests.kafka.story import record, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage

@@ -10,7 +10,7 @@ from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.stopwords import stop_words
+from streamfilter.similarity.text.stopwords import stop_words
 from tests.similarity.vectors import SCHEMES
 
 SEED = bytes(range(16))

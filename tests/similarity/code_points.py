@@ -1,4 +1,4 @@
-"""The generator of `streamfilter/similarity/code_points.txt`, from the data of the package `regex`.
+"""The generator of `code_points.txt` in `similarity/text/`, from the data of the package `regex`.
 
 `python -m tests.similarity.code_points` writes the file again, for a newer Unicode. What it says
 of a character assigned in Unicode 14 may not change without another `ALGORITHM`: indexes hold
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import regex
 
-from streamfilter.similarity.code_points import FILE
+from streamfilter.similarity.text.code_points import FILE
 
 ALL = "".join(map(chr, range(0x110000)))
 HEAD = """\

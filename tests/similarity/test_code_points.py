@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from streamfilter.quality.run_reading import text_digest
-from streamfilter.similarity.code_points import (
+from streamfilter.similarity.records import RecordSketcher, join_fields
+from streamfilter.similarity.scheme import Normalisation, Shingling
+from streamfilter.similarity.text.code_points import (
     FILE,
     LETTER,
     MARK,
@@ -21,10 +23,8 @@ from streamfilter.similarity.code_points import (
     visible,
     words,
 )
-from streamfilter.similarity.records import RecordSketcher, join_fields
-from streamfilter.similarity.scheme import Normalisation, Shingling
-from streamfilter.similarity.shingles import Shingler
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text.normalisation import Normaliser
+from streamfilter.similarity.text.shingles import Shingler
 from tests.similarity import code_points
 
 SEED = bytes(range(16))

@@ -17,9 +17,9 @@ from streamfilter.similarity.estimators import wilson
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
-from streamfilter.similarity.shingles import Shingler
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text.normalisation import Normaliser
+from streamfilter.similarity.text.shingles import Shingler
 
 SEED = bytes(range(16))
 RAW = Normalisation("none", casefold=False, whitespace=False, invisible=False)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfilter.similarity import ordering
-from streamfilter.similarity.ordering import RUN_MAX, normal_form
 from streamfilter.similarity.scheme import Normalisation
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text import ordering
+from streamfilter.similarity.text.normalisation import Normaliser
+from streamfilter.similarity.text.ordering import RUN_MAX, normal_form
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 MARKS = [chr(p) for p in range(0x20000) if unicodedata.combining(chr(p))]

@@ -11,7 +11,7 @@ from streamfilter.index.format import decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.stopwords import LANGUAGES, digest, lists, stop_words
+from streamfilter.similarity.text.stopwords import LANGUAGES, digest, lists, stop_words
 from tests.similarity.vectors import SCHEMES, TEXTS
 
 SEED = bytes(range(16))

@@ -8,9 +8,9 @@ import pytest
 
 from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
-from streamfilter.similarity.shingles import Shingler
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text.normalisation import Normaliser
+from streamfilter.similarity.text.shingles import Shingler
 
 SEED = bytes(range(16))
 RAW = Normalisation(unicode="none", casefold=False, whitespace=False, invisible=False)

@@ -10,10 +10,15 @@ import pytest
 from streamfilter.similarity.columns import Samples
 from streamfilter.similarity.doubt import chance_below
 from streamfilter.similarity.exact import jaccard
-from streamfilter.similarity.folding import Folding
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.similarity.text import GROWTH_MAX, PRIVATE_USE, Normaliser, normalised_length
+from streamfilter.similarity.text.folding import Folding
+from streamfilter.similarity.text.normalisation import (
+    GROWTH_MAX,
+    PRIVATE_USE,
+    Normaliser,
+    normalised_length,
+)
 from tests.support.columns import same_columns
 
 SEED = bytes(range(16))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text.normalisation import Normaliser
 
 FILE = Path(__file__).with_suffix(".json")
 SEED = bytes(range(16))

@@ -29,7 +29,7 @@ from streamfilter.model import Source
 from streamfilter.process.health import State
 from streamfilter.quality.audit import Rates
 from streamfilter.quality.audit_scan import Round
-from streamfilter.similarity.text import UNICODE_VERSION
+from streamfilter.similarity.text.normalisation import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service

@@ -19,10 +19,10 @@ from threading import Lock
 import numpy as np
 
 from streamfilter.cleaning.folds import folded
-from streamfilter.similarity.code_points import is_invisible
 from streamfilter.similarity.columns import I64, U32, distinct, slices
-from streamfilter.similarity.ordering import Form, normal_form
 from streamfilter.similarity.scheme import Normalisation
+from streamfilter.similarity.text.code_points import is_invisible
+from streamfilter.similarity.text.ordering import Form, normal_form
 
 SPACE = ord(" ")
 SPECIAL = 0x110000

@@ -19,15 +19,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from streamfilter.similarity.code_points import (
+from streamfilter.similarity.columns import I64, U8, U32, distinct, slices
+from streamfilter.similarity.hashing import WORD
+from streamfilter.similarity.scheme import Normalisation
+from streamfilter.similarity.text.code_points import (
     MARK,
     UNSPACED,
     UNSPACED_FROM,
     classes,
     classes_in_context,
 )
-from streamfilter.similarity.columns import I64, U8, U32, distinct, slices
-from streamfilter.similarity.folding import (
+from streamfilter.similarity.text.folding import (
     LONG_MAX,
     NOTHING,
     SPACE,
@@ -36,8 +38,6 @@ from streamfilter.similarity.folding import (
     folding,
     needs_context,
 )
-from streamfilter.similarity.hashing import WORD
-from streamfilter.similarity.scheme import Normalisation
 
 Units = TypeVar("Units", U8, U32)
 

@@ -21,7 +21,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.code_points import LETTER, UNSPACED, classes_in_context
 from streamfilter.similarity.columns import I64, U64, distinct
 from streamfilter.similarity.hashing import (
     LOWER,
@@ -33,7 +32,8 @@ from streamfilter.similarity.hashing import (
     uniform,
 )
 from streamfilter.similarity.scheme import FADING, Normalisation, Shingling
-from streamfilter.similarity.text import Chunk, Normaliser, first_bytes
+from streamfilter.similarity.text.code_points import LETTER, UNSPACED, classes_in_context
+from streamfilter.similarity.text.normalisation import Chunk, Normaliser, first_bytes
 
 CASE, LETTER_A, LETTERS, DIGIT_ZERO, DIGITS, UNDERSCORE = np.array(
     [32, ord("a"), 26, ord("0"), 10, ord("_")], np.uint8
@@ -131,7 +131,7 @@ class Shingler:
 
     def _hashed_stop_words(self) -> U64:
         """Return the hashes of the stop words, as the words of any text have them."""
-        from streamfilter.similarity.stopwords import stop_words
+        from streamfilter.similarity.text.stopwords import stop_words
 
         words = stop_words(self._how.languages)
         # Texts whose case is kept have them at the beginning of sentences and in headlines too.

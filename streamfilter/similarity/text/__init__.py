@@ -1,0 +1,1 @@
+"""From a text to its tokens: normalisation, words, shingles."""
