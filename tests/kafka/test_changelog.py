@@ -25,6 +25,7 @@ from tests.index.samples import identity
 from tests.support.columns import same_columns
 
 SLOTS = 16
+MOST = changelog.NUMBER_MAX
 
 
 def documents(rng: random.Random, count: int) -> Documents:
@@ -94,6 +95,14 @@ def test_a_batch_is_read_back_as_it_was_written(
         aged = replace(batch, mark=mark)
         assert changelog.decode_batch(changelog.encode_batch(aged)) == aged
         assert aged.progress(1, b"").horizon == horizon
+
+
+def test_the_largest_numbers_are_read_back_and_larger_ones_refused() -> None:
+    largest = BatchRecord(BatchMark(MOST, MOST, MOST, ()), -1, b"")
+    assert changelog.decode_batch(changelog.encode_batch(largest)) == largest
+    for mark in (BatchMark(MOST + 1, 0, 0, ()), BatchMark(0, 0, MOST + 1, ())):
+        with pytest.raises(FormatError, match="impossible numbers"):
+            changelog.decode_batch(changelog.encode_batch(BatchRecord(mark, -1, b"")))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 1_000), st.integers(0, 2**40),

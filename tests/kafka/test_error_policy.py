@@ -45,6 +45,7 @@ from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Fenced, Stop
+from streamfilter.tasks.held_back import HELD_SECONDS
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import REPLACEMENTS_MAX, Service
 from streamfilter.tasks.task import Task
@@ -386,6 +387,37 @@ def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(
     assert again[:20] == [("unique", value) for value in VALUES[:20]]
     assert again[20:] == world.result()[:before]
     assert len(world.store.index) == documents
+
+
+def test_an_open_transaction_of_others_that_holds_the_input_back_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.until(40)
+    world.log.ends = lambda: {0: 45}  # type: ignore[method-assign]
+    world.log.start_positions = lambda partitions, start: {0: 40}  # type: ignore[method-assign]
+    caplog.clear()
+    end = world.clock.now + 3 * HELD_SECONDS
+    while world.clock.now < end:
+        world.turn()
+    told = [each for each in caplog.messages if "in/0 waits at offset 40" in each]
+    assert len(told) == 1
+    world.log.ends = lambda: {0: 40}  # type: ignore[method-assign]
+    end = world.clock.now + 3 * HELD_SECONDS
+    while world.clock.now < end:
+        world.turn()
+    assert caplog.messages[-1] == "no open transaction holds the input back any more"
+
+
+def test_a_task_is_shown_as_ours_from_its_first_moment_and_no_longer_than_it_is() -> None:
+    world = World()
+    world.log.errors["committed"] += [Retriable("away")] * 5
+    world.turn(2)
+    assert world.health.status.tasks == ("group.0",)
+    world.until(10)
+    world.membership.moves.append(Moves(gone=frozenset({0})))
+    world.turn()
+    assert world.health.status.tasks == ()
 
 
 def test_a_missing_right_is_the_operators() -> None:

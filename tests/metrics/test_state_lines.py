@@ -81,3 +81,13 @@ def test_a_pause_whose_details_change_is_a_line_a_minute_and_counts_before_parti
     clock.now += WARN_EVERY_SECONDS
     observer.enter(State.PAUSED_DISK, "no space for OPTIONS-100")
     assert len(caplog.messages) == 2
+
+
+def test_a_standby_shows_who_owns_its_task_once_that_is_known(clock: SetClock) -> None:
+    health = Health()
+    observer = Observer(Metrics(), health, clock)
+    observer.followed("group.0", "")
+    assert health.status.owners == {}
+    observer.followed("group.0", "host-1")
+    observer.followed("group.1", "host-2")
+    assert health.status.owners == {"group.0": "host-1", "group.1": "host-2"}

@@ -119,6 +119,8 @@ def test_explain_says_what_the_filter_does_verdict_evidence_and_reason(kind, giv
         assert [step.id for step in steps] == [match.document_id for match in decision.matches]
         for step in told.candidates:
             check_words(step.finding.why, step.finding.fate)
+            assert len(step.shared) == step.bands
+            assert set(step.shared) <= set(range(sketcher.scheme.bands))
         for step, match in zip(steps, decision.matches, strict=True):
             assert step.finding.similarity == match.similarity
         if decision.match is not None:
