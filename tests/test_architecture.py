@@ -62,6 +62,9 @@ FLOOR_PLAN = {
     "killpoints": "",
 }
 
+INDEX_FLOORS = ("index/directory", "index/rocks", "index/memory", "index/bands", "index")
+"""The parts of index/, from the top: imports between its files point down, too."""
+
 LIBRARIES = {
     "confluent_kafka": {"kafka"},
     "rocksdict": {"index"},
@@ -158,6 +161,16 @@ def test_no_files_of_a_room_import_each_other_in_a_circle(room):
         for path in free:
             del left[path]
     assert {path.stem for path in left} <= set(CIRCLES.get(room, "").split())
+
+
+def test_imports_inside_the_index_point_down():
+    def floor(path: Path) -> int:
+        place = path.relative_to(PACKAGE).with_suffix("").as_posix() + "/"
+        return next(at for at, part in enumerate(INDEX_FLOORS) if place.startswith(part + "/"))
+
+    for path in (path for path in FILES if room_of(path) == "index"):
+        below = [other for other in modules_of(path) if room_of(other) == "index"]
+        assert all(floor(other) >= floor(path) for other in below), path
 
 
 @names

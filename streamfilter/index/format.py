@@ -316,3 +316,22 @@ def _split_overflows(
     if not overflows[full].all():
         raise FormatError("a bucket counts an overflow of nothing")
     return bare, overflows
+
+
+def id_prefix(document_id: str) -> bytes | None:
+    """Return the first bytes of the keys of all documents with an id; None: the id is too long.
+
+    The prefix is the id's length and the id itself. So a key belongs to exactly one id, even if
+    other ids begin with the same characters. No document has to be read to check it.
+    """
+    name = document_id.encode()
+    return len(name).to_bytes(2, "big") + name if len(name) <= ID_BYTES_MAX else None
+
+
+def id_keys(ids: Sequence[str], ordinals: Sequence[int]) -> list[bytes]:
+    """Return the key of each document in the family of ids; the values are empty."""
+    prefixes = map(id_prefix, ids)
+    return [
+        (prefix or b"") + ordinal.to_bytes(8, "big")
+        for prefix, ordinal in zip(prefixes, ordinals, strict=True)
+    ]

@@ -23,6 +23,7 @@ from streamfilter.index.format import (
     decode_documents,
     encode_buckets,
     encode_documents,
+    id_keys,
 )
 from streamfilter.index.journal import (
     HasStoredProgress,
@@ -43,7 +44,6 @@ from streamfilter.index.protocol import (
     Removals,
     Usage,
 )
-from streamfilter.index.rocks.column_families import id_keys
 from streamfilter.index.windows import Windows, after, owner
 from streamfilter.model import EVER, BatchMark
 from streamfilter.similarity.columns import I64, U8, U64, Flags

@@ -15,7 +15,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Buckets, Changes
 from streamfilter.index.rocks import rocks_index as rocks
-from streamfilter.index.rocks import window_front as absence
+from streamfilter.index.rocks import window_front
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
@@ -232,7 +232,7 @@ def test_neither_a_crash_nor_a_full_front_hides_a_key(
 ) -> None:
     print(f"seed {seed}")
     # So few keys at a time that an index is being read again most of the time.
-    monkeypatch.setattr(absence, "OPENING_KEYS", 30)
+    monkeypatch.setattr(window_front, "OPENING_KEYS", 30)
     monkeypatch.setattr(rocks, "PIECE_KEYS", 20)
     bounds = Memory(SMALL.cache_bytes, SMALL.memtable_bytes, front_bytes)
     twins = Twins(tmp_path / "state", seed, bounds)

@@ -21,11 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamfilter.index.errors import (
-    CURRENT,
     IndexDamaged,
     IndexLocked,
     IndexRefused,
-    IndexRemoved,
 )
 from streamfilter.index.rocks.forks import abandon_in_children
 
@@ -218,23 +216,3 @@ def clear(path: Path) -> None:
     for name in (MARKER_NAME + ".new", MARKER_NAME):
         (path / name).unlink(missing_ok=True)
     sync_directory(path)
-
-
-def space_of(path: Path) -> tuple[int, int]:
-    """Return the bytes that a database's files in *path* occupy, and the bytes still free for us.
-
-    Raises:
-        IndexRemoved: the directory or its file `CURRENT` is missing.
-    """
-    total, names = 0, set()
-    try:
-        for entry in os.scandir(path):
-            names.add(entry.name)
-            with suppress(FileNotFoundError):  # a compaction has just removed it
-                total += entry.stat(follow_symlinks=False).st_size
-        free = shutil.disk_usage(path).free
-    except FileNotFoundError:
-        raise IndexRemoved(f"{path}: was removed while it was open") from None
-    if CURRENT not in names:
-        raise IndexRemoved(f"{path}: its files were removed while it was open")
-    return total, free

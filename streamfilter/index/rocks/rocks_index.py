@@ -11,15 +11,17 @@ that the stored progress does not name. They are dropped when the index is opene
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.directory.lock_and_marker import space_of
 from streamfilter.index.entries import Entries
-from streamfilter.index.errors import IndexFault
+from streamfilter.index.errors import CURRENT, IndexFault, IndexRemoved
 from streamfilter.index.format import decode_documents
 from streamfilter.index.journal import encode_standing, fact_key
 from streamfilter.index.progress import Progress
@@ -81,12 +83,12 @@ class RocksIndex(StoredIndex):
     def _tables_of(self, alive: Windows) -> list[WindowTables]:
         """Return the tables of the windows that are *alive*, with their fronts."""
         fronts = self._fronts.of(alive)
-        return [WindowTables(self._store, each, absence=fronts[each]) for each in alive]
+        return [WindowTables(self._store, each, front=fronts[each]) for each in alive]
 
     def _use(self, tables: Sequence[WindowTables]) -> None:
         """Read and write *tables* from now on; their fronts are updated by every write."""
         self._tables = tables
-        self._fronts.keep({each.window: each.absence for each in tables if each.absence})
+        self._fronts.keep({each.window: each.front for each in tables if each.front})
 
     @property
     def tables(self) -> Sequence[WindowTables]:
@@ -174,7 +176,7 @@ class RocksIndex(StoredIndex):
         """Return the bytes of the database's files, the free bytes, and RocksDB's own figures."""
         figures = self._store.properties() | self._fronts.properties()
         named = {name.replace("-", "_"): value for name, value in figures.items()}
-        return Usage(*space_of(self._store.path), self._oldest_timestamp(), named)
+        return Usage(*_space_of(self._store.path), self._oldest_timestamp(), named)
 
     def _oldest_timestamp(self) -> int:
         """Return the first document's timestamp in milliseconds; -1: unknown, or no document."""
@@ -201,3 +203,23 @@ class RocksIndex(StoredIndex):
         finally:
             if on_close is not None:
                 on_close()
+
+
+def _space_of(path: Path) -> tuple[int, int]:
+    """Return the bytes that a database's files in *path* occupy, and the bytes still free for us.
+
+    Raises:
+        IndexRemoved: the directory or its file `CURRENT` is missing.
+    """
+    total, names = 0, set()
+    try:
+        for entry in os.scandir(path):
+            names.add(entry.name)
+            with suppress(FileNotFoundError):  # a compaction has just removed it
+                total += entry.stat(follow_symlinks=False).st_size
+        free = shutil.disk_usage(path).free
+    except FileNotFoundError:
+        raise IndexRemoved(f"{path}: was removed while it was open") from None
+    if CURRENT not in names:
+        raise IndexRemoved(f"{path}: its files were removed while it was open")
+    return total, free

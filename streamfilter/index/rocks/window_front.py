@@ -33,9 +33,9 @@ class Fronts:
 
     def __init__(self, store: Database, bytes_max: int) -> None:
         self._store, self._bytes_max = store, bytes_max
-        self._made: dict[Window, Absence] = {}
+        self._made: dict[Window, WindowFront] = {}
 
-    def of(self, alive: Sequence[Window]) -> dict[Window, Absence]:
+    def of(self, alive: Sequence[Window]) -> dict[Window, WindowFront]:
         """Return the fronts of the windows *alive*. After `keep`, writes update them.
 
         Each front may use its share of the memory. The only window of a new index may use all
@@ -46,35 +46,35 @@ class Fronts:
         kept = {window: one for window, one in self._made.items() if one.bytes <= share}
         return {
             window: kept.get(window)
-            or Absence(self._store, window.number, bytes_max=share, at_once=keys)
+            or WindowFront(self._store, window.number, bytes_max=share, at_once=keys)
             for window in alive
         }
 
-    def keep(self, fronts: dict[Window, Absence]) -> None:
+    def keep(self, fronts: dict[Window, WindowFront]) -> None:
         """Keep *fronts*, and no others. Call it when the write of their windows is done."""
         self._made = fronts
 
     def catch_up(self, count: int) -> None:
         """Read the next *count* keys of each window, if some are left to read."""
-        for absence in self._made.values():
-            absence.catch_up(count)
+        for front in self._made.values():
+            front.catch_up(count)
 
     def save(self) -> None:
         """Save the fronts for the next run."""
-        for absence in self._made.values():
-            absence.save()
+        for front in self._made.values():
+            front.save()
 
     def properties(self) -> dict[str, float]:
         """Return the fronts' figures, for the metrics."""
-        rates = [absence.pass_rate for absence in self._made.values()]
+        rates = [front.pass_rate for front in self._made.values()]
         return {
-            "front-bytes": float(sum(absence.bytes for absence in self._made.values())),
-            "front-keys": float(sum(absence.keys for absence in self._made.values())),
+            "front-bytes": float(sum(front.bytes for front in self._made.values())),
+            "front-keys": float(sum(front.keys for front in self._made.values())),
             "front-pass-rate": 1 - prod(1 - rate for rate in rates),
         }
 
 
-class Absence:
+class WindowFront:
     """Shows which keys of one window were never written, without a read from the database."""
 
     def __init__(

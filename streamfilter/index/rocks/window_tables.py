@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from streamfilter.index.bands.buckets import Grouped, descended, encoded_integers, spread
-from streamfilter.index.format import Lists, decode_buckets
+from streamfilter.index.format import Lists, decode_buckets, id_prefix
 from streamfilter.index.journal import decode_mark, numbers_covering
 from streamfilter.index.protocol import Buckets
-from streamfilter.index.rocks.column_families import id_prefix
 from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.window_front import Absence
+from streamfilter.index.rocks.window_front import WindowFront
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
@@ -29,10 +28,12 @@ ANY = 1 << 62
 
 
 class WindowTables:
-    """The tables of one window; *absence* is its front, None without one."""
+    """The tables of one window; *front* is its front, None without one."""
 
-    def __init__(self, store: Database, window: Window, *, absence: Absence | None = None) -> None:
-        self._store, self.window, self.absence = store, window, absence
+    def __init__(
+        self, store: Database, window: Window, *, front: WindowFront | None = None
+    ) -> None:
+        self._store, self.window, self.front = store, window, front
         self.families = store.families(window.number)
 
     def probe(
@@ -40,8 +41,8 @@ class WindowTables:
     ) -> Buckets:
         """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
         wanted = np.ones(keys.shape, np.bool_) if present is None else present
-        if self.absence is not None:
-            wanted = wanted & self.absence.may_hold(keys)
+        if self.front is not None:
+            wanted = wanted & self.front.may_hold(keys)
         grouped = Grouped.of(keys[wanted])
         lists = decode_buckets(self._store.get(self.families.bands, grouped.key_bytes()))
         buckets = spread(lists, grouped.inverse, wanted)
@@ -54,9 +55,9 @@ class WindowTables:
 
     def lists(self, grouped: Grouped, names: Sequence[bytes]) -> Lists:
         """Read the buckets of all keys, except of those that surely have none."""
-        if self.absence is None:
+        if self.front is None:
             return decode_buckets(self._store.get(self.families.bands, list(names)))
-        held = np.flatnonzero(self.absence.may_hold(grouped.keys)).tolist()
+        held = np.flatnonzero(self.front.may_hold(grouped.keys)).tolist()
         values: list[bytes | None] = [None] * len(names)
         for i, value in zip(held, self.buckets([names[i] for i in held]), strict=True):
             values[i] = value
@@ -64,8 +65,8 @@ class WindowTables:
 
     def about_to_write(self, keys: U64) -> None:
         """Add *keys*, distinct and rising, to the front before they are written."""
-        if self.absence is not None:
-            self.absence.add(keys)
+        if self.front is not None:
+            self.front.add(keys)
 
     def buckets(self, names: list[bytes]) -> list[bytes | None]:
         """Return the buckets of *names* as they are stored."""

@@ -13,9 +13,8 @@ from streamfilter.index.bands.bucket_writes import Joining, listed
 from streamfilter.index.bands.buckets import Grouped, encoded_integers, found
 from streamfilter.index.bands.page_writes import BucketTable
 from streamfilter.index.entries import Entries
-from streamfilter.index.format import Lists, encode_documents
+from streamfilter.index.format import Lists, encode_documents, id_keys
 from streamfilter.index.protocol import Additions, Applied, Changes, Removals
-from streamfilter.index.rocks.column_families import id_keys
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.selection import removals_at, subset
 from streamfilter.index.windows import parts_of

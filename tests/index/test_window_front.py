@@ -20,7 +20,7 @@ from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import rocks_index as rocks
-from streamfilter.index.rocks import window_front as absence
+from streamfilter.index.rocks import window_front
 from streamfilter.index.rocks.front_file import FILE_NAME
 from tests.index.conftest import SMALL
 from tests.index.samples import COLUMNS, as_a_kill_leaves_it, documents, identity
@@ -30,7 +30,7 @@ BATCH = 60
 WORKER = """
 import sys
 from pathlib import Path
-from tests.index.test_absence import added, opened
+from tests.index.test_window_front import added, opened
 index = opened(Path(sys.argv[1]))
 while True:
     added(index, index.progress.next_batch)
@@ -40,7 +40,7 @@ while True:
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(absence, "OPENING_KEYS", 500)
+    monkeypatch.setattr(window_front, "OPENING_KEYS", 500)
     monkeypatch.setattr(rocks, "PIECE_KEYS", 400)
 
 
