@@ -4,8 +4,9 @@ The columns that pointers name become Python values (`arrow_values`). All other 
 unchanged to the output of kept rows. A row has no bytes of its own, so it is written as JSON in the
 evidence of a duplicate and in a dead letter.
 
-Known limit: the number of rows in a batch is computed from the sizes that the file states for its
-row groups. A text that is stored once for many rows unpacks to more than that.
+The number of rows in a batch is computed from the sizes that the file states for its row groups. A
+text that is stored once for many rows unpacks to more than that: such a batch ends early. Known
+limit: an output's row group has as many rows, whatever they unpack to.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 BUFFER_BYTES = 1 << 17
 """Read buffer of a column; without it the column's whole row group would be read."""
+ROWS_AT_ONCE = 256
+"""Rows that are unpacked before their size is known; all may share one large text."""
 GROUP_BYTES = 64 * 1024 * 1024
 """Approximate size of a row group that we write; it is held in memory until complete."""
 _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
@@ -153,14 +156,27 @@ class ParquetTable:
         with self._damage():
             rows = self._file.metadata.num_rows
             count = min(documents, self.rows_of(size))
-            for batch in self._file.iter_batches(batch_size=count, use_threads=False):
-                batch = batch if self._plain is None else batch.cast(self._plain)
+            for batch in self._batches(count, size):
                 for part in _cut(batch, boundary - self._end):
                     start = self._end
                     self._end += part.num_rows
                     records = self._rows(part, start)
                     read = self._size * (self._end - 1) // max(rows, 1)
                     yield Stretch(records, start, self._end, 0, read, self._digest())
+
+    def _batches(self, count: int, size: int) -> Iterator[Any]:
+        """Yield batches of at most *count* rows; *size* unpacked bytes end one earlier."""
+        parts: list[Any] = []
+        rows = held = 0
+        at_once = min(count, ROWS_AT_ONCE)
+        for part in self._file.iter_batches(batch_size=at_once, use_threads=False):
+            parts.append(part if self._plain is None else part.cast(self._plain))
+            rows += part.num_rows
+            held += part.nbytes
+            if rows + at_once > count or held >= size:
+                yield from _joined(parts)
+                parts, rows, held = [], 0, 0
+        yield from _joined(parts)
 
     def rows_of(self, size: int) -> int:
         """Return how many rows fit in *size* unpacked bytes, by the group with the largest rows."""
@@ -338,6 +354,13 @@ def _refuse_list_views(path: str, schema: Any) -> None:
             f"{path} has list views, which pyarrow cannot convert: {', '.join(views)}\n"
             "    cure: write the file with plain lists in these columns"
         )
+
+
+def _joined(parts: Sequence[Any]) -> Sequence[Any]:
+    """Return the batches *parts* as one, or as few if their texts do not fit in one column."""
+    if len(parts) < 2:
+        return parts
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()  # type: ignore[no-any-return]
 
 
 def _cut(batch: Any, at: int) -> Sequence[Any]:
