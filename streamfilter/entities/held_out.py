@@ -169,10 +169,8 @@ def pools_of(
     decisions: Sequence[Decision],
     payloads: Sequence[bytes],
     stored: Documents,
-    index: Index,
     first_ordinal: int,
-    *,
-    new: bool,
+    others: Documents | None,
 ) -> HeldOut:
     """Return the pools of a judged batch of records.
 
@@ -180,9 +178,9 @@ def pools_of(
         decisions: One for each record.
         payloads: Payloads of the same records; empty for texts, which have no pools.
         stored: The index's documents among the matches, by rising ordinal.
-        index: Has the other halves of random pairs.
         first_ordinal: Ordinal of the batch's first record.
-        new: Whether the records are new; records that are read again are in no random pair.
+        others: The other halves of random pairs; None: the records are in none, because they are
+            read again.
     """
     if not payloads:
         return NO_POOLS
@@ -197,14 +195,18 @@ def pools_of(
     return HeldOut(
         matched=Pool.of(found[Verdict.NEAR_DUPLICATE]),
         identical=Pool.of(found[Verdict.EXACT_DUPLICATE]),
-        random=_random(own, index, first_ordinal) if new else Pool(),
+        random=_random(own, others, first_ordinal) if others is not None else Pool(),
     )
 
 
-def _random(own: F64, index: Index, first_ordinal: int) -> Pool:
+def partners_in(index: Index, first_ordinal: int, records: int) -> Documents:
+    """Return the index's halves of the random pairs that a batch of so many *records* is in."""
+    return index.fetch(distinct(partners(first_ordinal, records)))
+
+
+def _random(own: F64, others: Documents, first_ordinal: int) -> Pool:
     """Return the pool of a batch's first records and their partners that still exist."""
     asked = partners(first_ordinal, len(own))
-    others = index.fetch(distinct(asked))
     at = np.searchsorted(others.ordinals, asked)
     known = np.isin(asked, others.ordinals)
     values = held_out_values(others.contents.payloads)

@@ -25,18 +25,17 @@ import numpy as np
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
-from streamfilter.matching.candidate_limit import LimitedCandidates
-from streamfilter.matching.candidates import collect, meetings
+from streamfilter.matching.candidates import collect
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.decision import SHORT, UNIQUE, Outcome, decide
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
+from streamfilter.matching.lookup import Lookup, lookup
 from streamfilter.matching.overlay import Overlay
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.matching.verification import Verifier
-from streamfilter.matching.visibility import Visibility
 from streamfilter.model import BatchMark, Decision, Positions, Record, Source
-from streamfilter.similarity.columns import I64, Contents, Flags, distinct
+from streamfilter.similarity.columns import I64, Contents, Flags
 from streamfilter.similarity.sketch import Sketches
 
 __all__ = ["Accepted", "Batch", "Judgement", "MatchPolicy", "accept", "decide", "judge"]
@@ -139,61 +138,59 @@ def judge(
         CutBatch: a tombstone frees a place that another document of the batch needs.
     """
     ours = batch.documents(sketches.contents, number=number, first_ordinal=first_ordinal)
-    judging = _Judging(
+    found = lookup(
+        index,
         ours,
         sketches,
-        index,
         policy,
-        locate,
         first_ordinal=first_ordinal,
         as_of=as_of,
         extent=extent,
         forgetting=forgetting,
     )
-    return judging.judgement(index)
+    return settle(ours, sketches, found, policy, locate=locate, first_ordinal=first_ordinal)
 
 
-class _Judging:
+def settle(
+    ours: Documents,
+    sketches: Sketches,
+    found: Lookup,
+    policy: MatchPolicy,
+    *,
+    locate: Locate,
+    first_ordinal: int,
+) -> Judgement:
+    """Decide every document of *ours* from what was *found*; the index is not read again.
+
+    Raises:
+        CutBatch: a tombstone frees a place that another document of the batch needs.
+    """
+    rounds = _Rounds(ours, sketches, found, policy, locate, first_ordinal)
+    return rounds.judgement()
+
+
+class _Rounds:
     """The verdicts of one micro-batch while its rounds go on."""
 
     def __init__(
         self,
         ours: Documents,
         sketches: Sketches,
-        index: Index,
+        found: Lookup,
         policy: MatchPolicy,
         locate: Locate,
-        *,
         first_ordinal: int,
-        as_of: Sequence[BatchMark | None] | None,
-        extent: Extent,
-        forgetting: Forgetting,
     ) -> None:
-        """Look up the candidates of *ours* in the *index*, and fetch their documents."""
-        self._ours, self._sketches, self._new = ours, sketches, as_of is None
-        self._locate, self._first = locate, first_ordinal
-        if as_of is None:
-            visible = Visibility.of_new(extent.since(len(ours)), forgetting=forgetting)
-        else:
-            visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
-        self._visible = visible
-        present = sketches.keys_that_count(short=policy.judges_short)
-        copies = visible.copies(present, sketches, index)
-        present[copies.rows, :-1] = False
-        buckets = index.probe(sketches.keys, present, ours.contents.signatures)
-        self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
-        met = meetings(buckets.levels_beside(copies), columns=sketches.keys.shape[1])
-        limited = LimitedCandidates.of(
-            map(visible.among, met), documents=len(ours), most=policy.estimated
-        )
-        self._stored = index.fetch(distinct(limited.candidates.ordinals))
-        self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal, limited)
-        shared = present if self._new else np.zeros_like(present)
-        signatures, cap = ours.contents.signatures, index.bucket_cap
+        self._ours, self._sketches, self._found = ours, sketches, found
+        self._locate, self._first, self._stored = locate, first_ordinal, found.stored
+        self._verifier = Verifier(found.stored, ours.contents, policy, first_ordinal, found.limited)
+        present, buckets, cap = found.present, found.buckets, found.bucket_cap
+        shared = present if found.new else np.zeros_like(present)
+        signatures, gone = ours.contents.signatures, found.visible.forgetting.ordinals
         self._overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
-        if len(gone := forgetting.ordinals):
+        if len(gone):
             contended = self._overlay.contended(gone, buckets, first_ordinal=first_ordinal, cap=cap)
-            forgetting.check_places(*contended)
+            found.visible.forgetting.check_places(*contended)
         self._undecided: Flags = np.asarray(present.any(axis=1))
         self._unique = np.zeros(len(ours), np.bool_)
         """(n,) final for settled rows, a guess for the others."""
@@ -205,8 +202,8 @@ class _Judging:
         self._alike: defaultdict[int, set[int]] = defaultdict(set)
         """Undecided row → the earlier rows that match it; `STORED` for documents of the index."""
 
-    def judgement(self, index: Index) -> Judgement:
-        """Judge until all rows are settled; return decisions and the *index*'s additions."""
+    def judgement(self) -> Judgement:
+        """Judge until all rows are settled; return decisions and what the index should add."""
         # The first round guesses that no row is unique, so no row has candidates in the batch. The
         # second judges all rows that are left. Later rounds judge few rows, with a better guess.
         n = width = len(self._undecided)
@@ -218,15 +215,15 @@ class _Judging:
                 self._guess(looked)
             settled = self.round(looked)
             width = n if not number else max(WIDTH_MIN, WIDTH_GROWTH * settled)
-        contents, forgetting = self._ours.contents, self._visible.forgetting
+        found, forgetting = self._found, self._found.visible.forgetting
         rows = np.flatnonzero(self._unique & ~forgetting.rows_of(n))
-        everything = Additions(self._ours, self._sketches.keys, self._buckets)
+        everything = Additions(self._ours, self._sketches.keys, found.buckets)
         held_out = pools_of(
-            self._decisions, contents.payloads, self._stored, index, self._first, new=self._new
+            self._decisions, self._ours.contents.payloads, found.stored, self._first, found.partners
         )
         return Judgement(
             self._decisions,
-            subset(everything, rows) if self._new and rows.size else None,
+            subset(everything, rows) if found.new and rows.size else None,
             Counts.of(
                 self._decisions,
                 self._outcomes,
@@ -241,7 +238,7 @@ class _Judging:
     def round(self, undecided: Flags) -> int:
         """Judge the *undecided* rows, keep the verdicts that stand, and return their number."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
-        own = self._visible.among(collect(met, columns=self._sketches.keys.shape[1]))
+        own = self._found.visible.among(collect(met, columns=self._sketches.keys.shape[1]))
         asked, outcome = self._verifier.round(undecided, own)
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
@@ -274,7 +271,7 @@ class _Judging:
         """
         block = asked & (np.cumsum(asked) <= WIDTH_MIN)
         levels = self._overlay.levels(self._unique | block, block, first_ordinal=self._first)
-        met = self._visible.among(collect(levels, columns=self._sketches.keys.shape[1]))
+        met = self._found.visible.among(collect(levels, columns=self._sketches.keys.shape[1]))
         self._note(self._verifier.verify(met, most=len(met)))
         unique = self._unique.tolist()
         unique.append(True)  # at index STORED: documents of the index are unique

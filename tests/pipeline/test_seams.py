@@ -10,7 +10,8 @@ from streamfilter.matching import candidates
 from streamfilter.matching.candidate_limit import ranks
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.decision import Outcome, decide
-from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
+from streamfilter.matching.lookup import lookup
+from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge, settle
 from streamfilter.matching.visibility import Visibility
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
 from streamfilter.similarity.scheme import Scheme
@@ -69,6 +70,24 @@ def test_the_second_of_two_near_duplicates_is_withheld_inside_a_batch_and_across
     (third,) = judged([UPDATE.upper()], index, first=2, number=1, partition=1)
     assert third.match is not None
     assert (third.verdict, third.match.document_id) == (Verdict.NEAR_DUPLICATE, "0-0")
+
+
+def test_verdicts_are_settled_from_a_lookup_without_its_index():
+    index, texts = MemoryIndex(slots=128), [UPDATE, STORY + " again", "another story of the day"]
+    judged([STORY], index, first=0)
+    nothing = np.zeros(3, np.int64)
+    batch, sketches = Batch(["a", "b", "c"], nothing, nothing, nothing - 1), SKETCHER.sketch(texts)
+    ours = batch.documents(sketches.contents, number=1, first_ordinal=1)
+    found = lookup(index, ours, sketches, MatchPolicy(), first_ordinal=1)
+    del index  # as one that is in another process
+    settled = settle(
+        ours, sketches, found, MatchPolicy(),
+        locate=lambda p, o: Source("t", p, o), first_ordinal=1,
+    )  # fmt: skip
+    near, unique = Verdict.NEAR_DUPLICATE, Verdict.UNIQUE
+    assert [each.verdict for each in settled.decisions] == [near, near, unique]
+    assert settled.decisions[0].match.document_id == "0-0"
+    assert settled.additions.documents.ids == ["c"]
 
 
 def test_nothing_is_withheld_for_a_document_that_was_withheld_itself():

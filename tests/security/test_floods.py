@@ -18,7 +18,7 @@ from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import explain
-from streamfilter.matching.pipeline import Batch, MatchPolicy, _Judging, judge
+from streamfilter.matching.pipeline import Batch, MatchPolicy, _Rounds, judge
 from streamfilter.matching.verification import Verifier
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.scheme import Scheme
@@ -108,14 +108,14 @@ def test_equal_texts_cost_one_candidate_each_and_one_document_of_memory(number):
 @pytest.fixture
 def asked(monkeypatch) -> list[int]:
     """How many rows each round has judged behind a batch's first, by the index alone."""
-    rows, judged = [], _Judging.round
+    rows, judged = [], _Rounds.round
 
     def counted(self, undecided):
         if self._outcomes:
             rows.append(int(undecided.sum()))
         return judged(self, undecided)
 
-    monkeypatch.setattr(_Judging, "round", counted)
+    monkeypatch.setattr(_Rounds, "round", counted)
     return rows
 
 

@@ -1,0 +1,79 @@
+"""Lookup: what an index has for the documents of a batch. It reads the index and decides nothing.
+
+`pipeline.settle` makes the verdicts of it without the index. So they can be settled from any
+lookup, also from one that was made elsewhere, or joined from several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamfilter.entities.held_out import partners_in
+from streamfilter.index.protocol import Buckets, Documents, Index
+from streamfilter.matching.candidate_limit import LimitedCandidates
+from streamfilter.matching.candidates import meetings
+from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.retention import EVERYTHING, Extent
+from streamfilter.matching.visibility import Visibility
+from streamfilter.model import BatchMark
+from streamfilter.similarity.columns import Flags, distinct
+from streamfilter.similarity.sketch import Sketches
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What the index has for a batch of n documents."""
+
+    new: bool
+    """Whether the documents are new. Those that are read again are no candidates of each other."""
+    visible: Visibility
+    present: Flags
+    """(n, c) the keys that count; of a copy only that of its whole text."""
+    buckets: Buckets
+    limited: LimitedCandidates
+    stored: Documents
+    """The documents of the candidates, by rising ordinal."""
+    bucket_cap: int
+    partners: Documents | None
+    """Of new records with fields: the index's halves of the random pairs."""
+
+
+def lookup(
+    index: Index,
+    ours: Documents,
+    sketches: Sketches,
+    policy: MatchPolicy,
+    *,
+    first_ordinal: int,
+    as_of: Sequence[BatchMark | None] | None = None,
+    extent: Extent = EVERYTHING,
+    forgetting: Forgetting = NO_TOMBSTONES,
+) -> Lookup:
+    """Look up the candidates of *ours* in the *index*, and fetch their documents.
+
+    The arguments are those of `pipeline.judge`.
+    """
+    if as_of is None:
+        visible = Visibility.of_new(extent.since(len(ours)), forgetting=forgetting)
+    else:
+        visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
+    present = sketches.keys_that_count(short=policy.judges_short)
+    copies = visible.copies(present, sketches, index)
+    present[copies.rows, :-1] = False
+    buckets = index.probe(sketches.keys, present, ours.contents.signatures)
+    buckets = buckets if extent.opens is None else buckets.aged()
+    met = map(visible.among, meetings(buckets.levels_beside(copies), columns=present.shape[1]))
+    limited = LimitedCandidates.of(met, documents=len(ours), most=policy.estimated)
+    paired = as_of is None and ours.contents.payloads
+    return Lookup(
+        new=as_of is None,
+        visible=visible,
+        present=present,
+        buckets=buckets,
+        limited=limited,
+        stored=index.fetch(distinct(limited.candidates.ordinals)),
+        bucket_cap=index.bucket_cap,
+        partners=partners_in(index, first_ordinal, len(ours)) if paired else None,
+    )
