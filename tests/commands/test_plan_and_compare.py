@@ -141,7 +141,7 @@ def test_plan_of_a_sample_without_texts_is_refused_and_broken_records_are_counte
     code, out, _ = run(capsys, "plan", "--sample", str(sample))
     assert code == 0
     assert "sample of 1 document (9 records not readable): 0 pairs" in out
-    assert "missed share unknown" in out
+    assert "the missed share is unknown" in out
     sample.write_text("")
     code, out, err = run(capsys, "plan", "--sample", str(sample))
     assert (code, out) == (65, "")
