@@ -54,6 +54,7 @@ from tests.kafka.story import texts
 
 SEED = 20_261_126
 SCHEME = Scheme(bands=16, rows=6)
+STYLE = Style(False, "annotate", SCHEME.fingerprint, 0.8)
 GAINED = Moves(gained=frozenset({0}))
 TRANSACTION = ["begin", "produce", "produce", "flush", "send_offsets", "commit"]
 STORIES = texts(random.Random(SEED), 40)
@@ -111,8 +112,9 @@ class World:
         latency: float = 0.02,
         values: Sequence[bytes] | None = None,
         reader: Reader | None = None,
+        style: Style = STYLE,
     ) -> None:
-        self._worker, self._latency = worker or Inline(), latency
+        self._worker, self._latency, self._style = worker or Inline(), latency, style
         self.clock = FakeClock()
         self.log = ScriptedLog(VALUES if values is None else list(values), self.clock)
         self._reader = reader or Reader()
@@ -139,8 +141,8 @@ class World:
             member=self.membership.member,
             clock=self.clock,
             observer=self._observer,
-            incoming=Incoming(self._reader, self._to),
-            forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
+            incoming=Incoming(self._reader, self._to, self._style.shadow),
+            forwarder=Forwarder(self._to, self._style),
             rules=Rules(MatchPolicy(), partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
             breaker=Breaker(0.5),

@@ -1,15 +1,22 @@
-"""Records that come with headers of our names: ours can be told from theirs on every topic."""
+"""Records that come with headers of our names: ours can be told from theirs on every topic.
+
+The ports are scripted: what the engine produces is what Kafka takes (`test_records.py`).
+"""
 
 import json
 import random
+from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from streamfilter.model import Headers, Record
+from streamfilter.engine.ports import Outgoing
+from streamfilter.model import Headers, Record, Source
+from tests.documents.json_schema import violations
+from tests.documents.test_envelope import SCHEMA
 from tests.kafka.story import TIMESTAMP
-from tests.support.stage import Stage
-from tests.support.topics import Input
+from tests.kafka.test_error_policy import STYLE, World
 
 SEED = 20_261_128
 OURS, THEIRS = "__streamfilter.", "__streamfilter.input."
@@ -26,25 +33,29 @@ MOVED: Headers = tuple(
     for name, value in FORGED
 )
 TEXT = " ".join(f"w{n}" for n in random.Random(SEED).sample(range(10_000), 60))
-SENT = [
-    Input(json.dumps({"id": "a", "text": TEXT}).encode(), headers=FORGED, timestamp=TIMESTAMP),
-    Input(json.dumps({"id": "b", "text": TEXT}).encode(), headers=FORGED, timestamp=TIMESTAMP),
-    Input(b"{broken", headers=FORGED, timestamp=TIMESTAMP),
-    Input(None, headers=FORGED, timestamp=TIMESTAMP),
+SENT: list[tuple[bytes | None, bytes | None]] = [
+    (None, json.dumps({"id": "a", "text": TEXT}).encode()),
+    (b"k", json.dumps({"id": "b", "text": TEXT}).encode()),
+    (None, b"{broken"),
+    (b"t", None),
 ]
 
 
-def outputs(stage: Stage, **output: Any) -> dict[str, list[Record]]:
-    """Filter the forged records; return what came out."""
-    stage.produce(SENT)
-    names = {"unique": stage.unique, "duplicates": stage.duplicates}
-    process = stage.start(output={**names, "dead_letter": stage.dead_letter, **output})
-    stage.drain(process)
-    assert process.terminate() == 0
-    return stage.outputs()
+def outputs(**style: Any) -> dict[str, list[Outgoing]]:
+    """Filter the forged records; return what came out, by topic."""
+    world = World(values=[], style=replace(STYLE, **style))
+    world.log.input = [
+        Record(Source("in", 0, n), key, value, FORGED, TIMESTAMP)
+        for n, (key, value) in enumerate(SENT)
+    ]
+    world.until(len(SENT))
+    found: dict[str, list[Outgoing]] = defaultdict(list)
+    for each in world.log.outputs:
+        found[each.topic].append(each)
+    return found
 
 
-def ours(record: Record) -> dict[str, str]:
+def ours(record: Outgoing) -> dict[str, str]:
     """Return our headers as the README tells a reader to find them; none may be there twice."""
     found = [
         (name.removeprefix(OURS), (value or b"").decode())
@@ -55,17 +66,15 @@ def ours(record: Record) -> dict[str, str]:
     return dict(found)
 
 
-def test_what_is_forwarded_stays_as_it_came_and_elsewhere_forged_headers_are_renamed(
-    stage: Stage,
-) -> None:
-    found = outputs(stage)
+def test_what_is_forwarded_stays_as_it_came_and_elsewhere_forged_headers_are_renamed() -> None:
+    found = outputs()
     assert [each.headers for each in found["unique"]] == [FORGED, FORGED]
     (duplicate,) = found["duplicates"]
     assert duplicate.headers[: len(MOVED)] == MOVED
     said = ours(duplicate)
     assert (said["verdict"], said["id"], said["match.id"]) == ("exact_duplicate", "b", "a")
     assert "error.code" not in said
-    (letter,) = found["dead_letter"]
+    (letter,) = found["dead"]
     assert letter.headers[: len(MOVED)] == MOVED
     said = ours(letter)
     assert said["error.code"] == "invalid_json"
@@ -73,8 +82,11 @@ def test_what_is_forwarded_stays_as_it_came_and_elsewhere_forged_headers_are_ren
     assert "match.id" not in said
 
 
-def test_in_shadow_mode_the_annotations_of_the_unique_topic_are_ours(stage: Stage) -> None:
-    found = outputs(stage, mode="shadow")["unique"]
+def test_in_shadow_mode_the_annotations_of_the_unique_topic_are_ours() -> None:
+    by_topic = outputs(shadow=True)
+    assert not by_topic["duplicates"]
+    found = by_topic["unique"]
+    assert [(each.key, each.value) for each in found] == [SENT[0], SENT[1], SENT[3]]
     assert [each.headers[: len(MOVED)] for each in found] == [MOVED] * 3
     said = [ours(each) for each in found]
     assert [each["verdict"] for each in said] == ["unique", "exact_duplicate", "passthrough"]
@@ -83,8 +95,13 @@ def test_in_shadow_mode_the_annotations_of_the_unique_topic_are_ours(stage: Stag
 
 
 @pytest.mark.parametrize("mode", ["envelope", "reference"])
-def test_beside_an_envelope_no_header_is_taken_for_ours(stage: Stage, mode: str) -> None:
-    (duplicate,) = outputs(stage, duplicates_mode=mode)["duplicates"]
+def test_beside_an_envelope_no_header_is_taken_for_ours(mode: str) -> None:
+    (duplicate,) = outputs(duplicates_mode=mode)["duplicates"]
     assert duplicate.headers == MOVED
     assert ours(duplicate) == {}
-    assert json.loads(duplicate.value or b"")["canonical_id"] == "a"
+    told = json.loads(duplicate.value or b"")
+    assert violations(told, SCHEMA, SCHEMA) == []
+    assert (duplicate.key, told["id"], told["verdict"], told["canonical_id"]) == (
+        b"k", "b", "exact_duplicate", "a"
+    )  # fmt: skip
+    assert told.get("payload") == ((SENT[1][1] or b"").decode() if mode == "envelope" else None)
