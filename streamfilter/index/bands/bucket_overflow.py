@@ -1,11 +1,7 @@
 """Longer keys (bucket overflow): under which key a document is listed if its bucket is full.
 
-A bucket has a cap, which bounds the work of a look-up. If later documents were only counted,
-an attacker could hide a text by sending many variants of it first. So later documents are listed
-under a longer key: the full bucket's key and some more slots of the signature. If that bucket
-is full too, the key gets longer again. The idea comes from LSH Forest (Bawa, Condie, Ganesan
-2005). Variants of one text agree in few further slots, so these buckets stay small. A longer
-key is read only if the shorter bucket is full.
+`bucket_writes` has the theory. The idea of longer keys comes from LSH Forest (Bawa, Condie,
+Ganesan 2005). Variants of one text agree in few further slots, so these buckets stay small.
 
 The further slots follow the band's own slots and wrap around at the end of the signature. They
 are stored bytes, so a restore computes the same keys. They are mixed into a key that is secret
