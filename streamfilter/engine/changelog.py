@@ -390,7 +390,7 @@ class Update:
     def changes(self, offset: int) -> Changes:
         """Return the write of step 13, if the last value is at *offset*.
 
-        The values have consecutive offsets: with a foreign record in between, `Succession`
+        The values have consecutive offsets: with a foreign record in between, `WriterCheck`
         would not let the transaction commit.
         """
         opens = self.header.window if self.header else None

@@ -14,8 +14,8 @@ from math import nan
 
 import numpy as np
 
+from streamfilter.engine.forwarding import Destinations
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Applied, Index, Usage
 from streamfilter.matching.batch import Decided

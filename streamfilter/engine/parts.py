@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.incoming import Incoming
-from streamfilter.engine.machine import Inline
-from streamfilter.engine.outgoing import Forwarder
+from streamfilter.engine.forwarding import Forwarder
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.ports import (
     Changelog,

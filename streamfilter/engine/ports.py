@@ -1,4 +1,4 @@
-"""The engine's ports to Kafka, to time and to threads. The index store's is in `tasks.store`.
+"""The engine's ports to Kafka, to time and to threads. The index has `tasks.index_storage`.
 
 One task reads a `RecordSource` and writes a `Sink`; its index follows a `Changelog`.
 
@@ -231,7 +231,7 @@ StartAt = datetime | str
 
 
 class RecordSource(Protocol):
-    """The input of one task. The steps are those of `starting.py` and `transactor.py`."""
+    """The input of one task. The steps are those of `task_start.py` and `transactor.py`."""
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's stable offsets; a partition without one is left out (step 2)."""

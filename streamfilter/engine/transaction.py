@@ -17,7 +17,7 @@ from streamfilter.engine.ports import (
     without_frames,
 )
 from streamfilter.engine.refusals import Item, place_of
-from streamfilter.engine.succession import NotRead, Succession
+from streamfilter.engine.writer_check import NotRead, WriterCheck
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions, Record
 
@@ -64,14 +64,14 @@ class Load:
 class Transactions:
     """Runs the transactions of one producer."""
 
-    def __init__(self, parts: Parts, succession: Succession) -> None:
+    def __init__(self, parts: Parts, writer_check: WriterCheck) -> None:
         """Begin with a producer that `Sink.open` has just made.
 
-        *succession* checks the changelog before our records for a foreign writer.
+        *writer_check* checks the changelog before our records for a foreign writer.
         """
         self._sink, self._changelog, self._clock = parts.sink, parts.changelog, parts.clock
         self._observer, self._pace = parts.observer.process, parts.pace
-        self._succession, self._refusals = succession, parts.incoming.refusals
+        self._writer_check, self._refusals = writer_check, parts.incoming.refusals
         self._sent: list[Item] = []
         self._patience = Patience(
             self._clock, parts.bounds.transaction_seconds, alive=self._observer.alive
@@ -94,7 +94,7 @@ class Transactions:
         aborted the old ones, so the new ones count as committed and are lost. This happens if a
         broker is unreachable while the coordinator is not. A new producer has another epoch.
 
-        A new producer also brings a start, which reads the gap that `Succession` could not.
+        A new producer also brings a start, which reads the gap that `WriterCheck` could not.
         """
         self._delivered = True
         """False while records of the open transaction may be in flight."""
@@ -128,7 +128,7 @@ class Transactions:
         try:
             offset = self._send(load, member)
             self._commit()
-            self._succession.committed(offset)
+            self._writer_check.committed(offset)
             self._committed(load.positions)
             return offset
         except Abortable as error:
@@ -185,7 +185,7 @@ class Transactions:
         # a pause, but the offsets' call would sleep for its whole back-off.
         offset = self._patience.call(sink.flush)
         self._delivered = True
-        self._succession.check(offset, count=len(load.values))
+        self._writer_check.check(offset, count=len(load.values))
         kill_point("transaction.flushed")
         self._patience.call(sink.send_offsets, self._to_commit(load.positions), member)
         kill_point("transaction.offsets")

@@ -34,7 +34,7 @@ from functools import partial
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.engine.changelog import BatchRecord, Header, Update
 from streamfilter.engine.filter_observer import Moved
-from streamfilter.engine.intake import Ahead, Intake
+from streamfilter.engine.micro_batches import Ahead, Intake
 from streamfilter.engine.pace import STRETCH_GROWTH, Stopwatch
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import (
@@ -42,10 +42,10 @@ from streamfilter.engine.ports import (
     Member,
     NotReady,
 )
-from streamfilter.engine.standing import Standing
 from streamfilter.engine.step_result import StepResult
-from streamfilter.engine.succession import Succession
+from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transaction import Load, Transactions
+from streamfilter.engine.writer_check import WriterCheck
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import recorded
 from streamfilter.index.protocol import Applied, Changes, Index
@@ -85,8 +85,8 @@ class Transactor:
         parts: Parts,
         index: Index,
         sketcher: Sketcher,
-        standing: Standing,
-        succession: Succession,
+        position: TaskPosition,
+        writer_check: WriterCheck,
         header: Header,
     ) -> None:
         self._parts, self._index, self._sketcher = parts, index, sketcher
@@ -94,7 +94,7 @@ class Transactor:
         """The changelog's header; it is repeated at the start of every window."""
         self._clock = parts.clock
         self._refusals = parts.incoming.refusals
-        self.standing = standing
+        self.position = position
         audit = Audit(parts.rates, parts.rules.policy, index, sketcher.keys_of)
         self._auditing = Auditing(
             audit, parts.clock.monotonic, parts.observer.audited, share=parts.rates.time
@@ -111,7 +111,7 @@ class Transactor:
         self._share_of = intake.share_of
         prepare = partial(parts.incoming.prepare, sketcher=sketcher, clock=parts.clock)
         self._batches = Ahead(intake, parts.worker, prepare)
-        self._transactions = Transactions(parts, succession)
+        self._transactions = Transactions(parts, writer_check)
         self._held: Sequence[Record] = []
         self._stretch: int | None = None
         """Most records that the next try takes, after a batch was cut; None: all."""
@@ -140,7 +140,7 @@ class Transactor:
         if not self._held:
             return self._commit_idle()
         kill_point("batch.consumed")
-        accepted = accept(self.standing.known, self._held)
+        accepted = accept(self.position.known, self._held)
         step = StepResult.MOVED
         if accepted.reread:
             step = self._move(accepted.reread, reread=True)
@@ -168,7 +168,7 @@ class Transactor:
         removals = named_removals(decided.forgotten.stored, self._index, self._sketcher.keys_of)
         leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
-        after, batch = self.standing.after(
+        after, batch = self.position.after(
             records,
             len(decided.prepared.rows),
             decided.extent,
@@ -191,7 +191,7 @@ class Transactor:
         watch.lap("commit")
         watch.seconds["poll"] += self._polled
         self._polled = 0.0
-        first_ordinal, self.standing = self.standing.progress.next_ordinal, after
+        first_ordinal, self.position = self.position.progress.next_ordinal, after
         self._held = self._held[len(records) :]
         self._reached = {}
         self._parts.breaker.add(len(records), *decided.prepared.rejected)
@@ -215,7 +215,7 @@ class Transactor:
     def _check_order(self, records: Sequence[Record]) -> None:
         """Refuse records from before the requested position: the consumer lost a seek."""
         for record in records:
-            position = self.standing.positions[record.source.partition]
+            position = self.position.positions[record.source.partition]
             if record.source.offset < position:
                 raise InputLost(
                     f"{record.source.topic}/{record.source.partition} gave offset "
@@ -224,7 +224,7 @@ class Transactor:
 
     def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
         """Do step 9; only for the first records if the others are unreadable yet or too many."""
-        progress, index = self.standing.progress, self._index
+        progress, index = self.position.progress, self._index
         now = self._clock.wall_milliseconds()
         retention, extent, held = self._parts.retention, EVERYTHING, records
         records = records[: self._stretch]
@@ -296,7 +296,7 @@ class Transactor:
         """Write the first transaction of a new changelog: its owner and its start offsets."""
         if self._transactions.worn:
             return StepResult.REPLACE
-        after, batch = self.standing.opened()
+        after, batch = self.position.opened()
         return self._commit(after, batch, self._header)
 
     def _commit_idle(self) -> StepResult:
@@ -305,14 +305,14 @@ class Transactor:
         self._auditing.look()
         self._parts.observer.process.spent("audit")
         rest = self._parts.retention.rest(self._index)
-        after, batch = self.standing.passed(self._reached, rest)
-        seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS
+        after, batch = self.position.passed(self._reached, rest)
+        seconds = PASS_SECONDS if after != self.position else IDLE_COMMIT_SECONDS
         if self._transactions.idle_seconds < seconds:
             return StepResult.IDLE
         return self._commit(after, batch)
 
     def _commit(
-        self, after: Standing, batch: BatchRecord | None, header: Header | None = None
+        self, after: TaskPosition, batch: BatchRecord | None, header: Header | None = None
     ) -> StepResult:
         """Do steps 8 to 13 for a transaction without records."""
         member = self._member()
@@ -322,7 +322,7 @@ class Transactor:
         offset = self._transactions.run(Load(after.positions, update=update), member)
         if offset is None:
             return StepResult.RETRY
-        self.standing = after
+        self.position = after
         if update is None:
             return self._moved()
         self._owed = _Owed(update.changes(offset), None)
@@ -332,5 +332,5 @@ class Transactor:
     def waits_from(self) -> Positions:
         """Return the first offsets that may hold uncommitted records, taken or still to come."""
         if self._held:
-            return self.standing.positions
-        return self.standing.passed(self._reached)[0].positions
+            return self.position.positions
+        return self.position.passed(self._reached)[0].positions

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.engine.ports import Denied, Entry, OutcomeUnknown, Retriable, Watermarks
 from streamfilter.kafka.broker_queries import CALL_SECONDS, OffsetSpec, bounds_of
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.kafka.source import headers_of
 from streamfilter.model import Headers
 from streamfilter.process.process_name import instance

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
 from streamfilter.engine import changelog
-from streamfilter.engine.outgoing import PREFIX
+from streamfilter.engine.forwarding import PREFIX
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.source import record_of

@@ -17,17 +17,17 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
+from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.forwarding import Destinations
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.kafka import clients, topics
-from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.broker_queries import ask_for_id
-from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.one_shot_calls import CALL_SECONDS, LOOK_SECONDS_MIN, brokers_of, unanswered
+from streamfilter.kafka.partition_counts import PartitionCounts
+from streamfilter.kafka.task_factory import TaskFactory
 from streamfilter.kafka.topics import Topics, outputs_of
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
@@ -100,17 +100,17 @@ def serve(
     start = _Start(config, health, stopping)
     with explained(config):
         try:
-            assembly = _assemble(config, health, metrics, showcase, start)
+            factory = _task_factory(config, health, metrics, showcase, start)
         except _StoppedEarly:
             return
         metrics.spent("start")
         try:
-            assembly.service(
+            factory.service(
                 accept_positions=accept_positions, rewrite_changelog=rewrite_changelog
             ).run(stopping)
         finally:
-            assembly.worker.close()  # before the crew: a batch prepared ahead may still use it
-            assembly.crew.close()
+            factory.worker.close()  # before the crew: a batch prepared ahead may still use it
+            factory.crew.close()
 
 
 class _StoppedEarly(Exception):
@@ -146,9 +146,9 @@ class _Start:
         raise _StoppedEarly
 
 
-def _assemble(
+def _task_factory(
     config: Config, health: Health, metrics: Metrics, showcase: Showcase, start: _Start
-) -> Assembly:
+) -> TaskFactory:
     """Check the cluster, report all problems, and return the parts of the service."""
     seed = seed_at(config.index.seed_file)
     statistics = Statistics(metrics.kafka)
@@ -158,7 +158,7 @@ def _assemble(
     found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found):
         raise ConfigError(problems)
-    partitions = Partitions(config, found)
+    partitions = PartitionCounts(config, found)
     if (tasks := partitions.layout.tasks) > 1:
         refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
     for warning in topics.warnings_of(config, found):
@@ -171,7 +171,7 @@ def _assemble(
         retention=retention_for(config),
     )
     input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
-    assembly = Assembly(
+    factory = TaskFactory(
         config,
         admin,
         found,
@@ -184,9 +184,9 @@ def _assemble(
         crew_for(config),
     )
     if config.changelog_topic not in found:
-        start.patiently(assembly.create_changelog)
+        start.patiently(factory.create_changelog)
         start.patiently(lambda: topics.see_changelog(config, admin))
-    return assembly
+    return factory
 
 
 def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.machine import bounded
+from streamfilter.engine.clock_and_worker import bounded
 from streamfilter.engine.ports import (
     Abortable,
     LogError,
@@ -33,7 +33,7 @@ from streamfilter.kafka.broker_queries import (
 from streamfilter.kafka.changelog import KafkaChangelog, by_us
 from streamfilter.kafka.deliveries import Deliveries
 from streamfilter.kafka.errors import REFUSED, kafka_errors
-from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.model import Positions
 
 QUEUE_FULL_SECONDS = 0.1

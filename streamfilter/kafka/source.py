@@ -24,7 +24,7 @@ from streamfilter.kafka.broker_queries import committed, remembered_input, start
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.consumer_renewal import Renewed
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.model import Headers, Positions, Record, Source
 
 UNREAD_SECONDS = 5.0

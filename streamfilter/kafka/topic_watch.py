@@ -4,8 +4,8 @@ librdkafka reports a deleted topic late or not at all. A consumer of it is silen
 into it aborts repeatedly, and new partitions are only a log line. So this module asks the brokers
 every `ASK_SECONDS`. It reads an answer once it is there, and so never blocks the loop.
 
-New partitions are counted (`layout.py`), and the tasks restart with them. With an index for each
-partition (`index.scope: partition`), an operator must act first, and the process ends.
+New partitions are counted (`partition_counts.py`), and the tasks restart with them. With an index
+for each partition (`index.scope: partition`), an operator must act first, and the process ends.
 
 `refuse_stranded` ends the process if a client has lost the addresses of all brokers.
 
@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Clock
 from streamfilter.kafka.clients import logger
-from streamfilter.kafka.layout import Partitions
+from streamfilter.kafka.partition_counts import PartitionCounts
 from streamfilter.kafka.topics import widening
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.stops import ExitCode, Stop, Temporary
@@ -41,7 +41,7 @@ class TopicsWatch:
     """Ends the process if a topic was deleted or recreated; counts the partitions."""
 
     def __init__(
-        self, config: Config, admin: AdminClient, partitions: Partitions, clock: Clock
+        self, config: Config, admin: AdminClient, partitions: PartitionCounts, clock: Clock
     ) -> None:
         """Start to watch.
 

@@ -129,7 +129,7 @@ def _limits(config: Config) -> list[Problem]:
     """Return the limits of this process that are too low; those of `run` may differ."""
     if config.index.scope == "topic":
         return []
-    from streamfilter.kafka.needs import need_of
+    from streamfilter.kafka.resource_needs import need_of
 
     return [replace(each, warning=True) for each in small_limits(need_of(config))]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from streamfilter.engine.beginning import Names
 from streamfilter.engine.ports import Retriable, StartAt
+from streamfilter.engine.start_checks import Names
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.errors import DiskFull
 from streamfilter.process.health import State

@@ -7,8 +7,8 @@ after some batch. Band keys are not in the changelog; they are computed again fr
 A write ends before a batch that forgets documents, because a batch removes before it adds. A write
 also ends before a header, because a header begins a window. A replay decides neither what is
 forgotten nor when a window begins: it reads both. A known record adds nothing, so a replay may be
-interrupted anywhere. A rewrite (`rewriting.py`) repeats batches; those that the index has are
-skipped.
+interrupted anywhere. A rewrite (`changelog_rewrite.py`) repeats batches; those that the index has
+are skipped.
 
 Example: the transactions hold [document 1, batch 0], [document 2, batch 1] and [document 3,
 forget 1, batch 2]. The first write adds 1 and 2. The second write removes 1 and adds 3.
@@ -28,13 +28,13 @@ from dataclasses import replace
 import numpy as np
 
 from streamfilter.engine import changelog
-from streamfilter.engine.beginning import (
+from streamfilter.engine.ports import ChangelogReader, Entry
+from streamfilter.engine.start_checks import (
     Names,
     refuse_broken,
     refuse_other_record,
     refuse_other_writer,
 )
-from streamfilter.engine.ports import ChangelogReader, Entry
 from streamfilter.index.errors import DiskFull, FormatError
 from streamfilter.index.protocol import Additions, Changes, Index, Removals
 from streamfilter.killpoints import kill_point

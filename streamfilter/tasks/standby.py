@@ -1,10 +1,10 @@
 """Standby (hot replica): a process without a task tails the changelog, for a fast takeover.
 
 A standby keeps its own index up to date with the committed changelog. It follows the rules of a
-start (`store.py`) and of a restore (`restore.py`). Its index is never ahead, never of another
-changelog, and holds whole batches only. It reads and writes a bounded piece per turn, and the
-membership is polled between two pieces. At a takeover the tail ends first. The task's start then
-gets the open index and repeats every check, so a standby only saves reading time.
+start (`index_storage.py`) and of a restore (`restore.py`). Its index is never ahead, never of
+another changelog, and holds whole batches only. It reads and writes a bounded piece per turn, and
+the membership is polled between two pieces. At a takeover the tail ends first. The task's start
+then gets the open index and repeats every check, so a standby only saves reading time.
 
 A refusal ends a standby as it would end an owner, because it could not take over. Temporary errors
 are waited for: an unreachable broker, or a directory that another process holds. A process that
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from streamfilter.engine.beginning import refuse_future
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import (
     Changelog,
@@ -26,11 +25,12 @@ from streamfilter.engine.ports import (
     Watermarks,
     without_frames,
 )
+from streamfilter.engine.start_checks import refuse_future
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
+from streamfilter.tasks.index_storage import IndexKeeper, IndexStore, Opened
 from streamfilter.tasks.plan import Doing, Plan, Script, patiently
-from streamfilter.tasks.store import IndexStore, Keeper, Opened
 
 ENDLESS = 1 << 62
 """An end that no changelog reaches, so the tail's reader is never done."""
@@ -54,7 +54,7 @@ class Standby:
         self._plan, self._changelog = plan, changelog
         self._clock = clock
         self._observer, self._process = observer, observer.process
-        self._keeper = Keeper(plan, changelog, observer, store, None)
+        self._keeper = IndexKeeper(plan, changelog, observer, store, None)
         self._script = self._run()
         self._again_at = 0.0
         self._shut_out = ""

@@ -1,4 +1,4 @@
-"""One task: the owner of one index, from its start (`starting.py`) into the loop (`transactor.py`).
+"""One task owns an index, from its start (`task_start.py`) through its loop (`transactor.py`).
 
 A task has input partitions, a changelog partition, a transactional id and an index. Its `advance`
 does one piece and returns, so that the service can poll the membership between two pieces.
@@ -14,10 +14,10 @@ from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
-from streamfilter.tasks.held_back import HeldBack
+from streamfilter.tasks.index_storage import IndexKeeper, IndexStore
+from streamfilter.tasks.open_transactions import OpenTransactions
 from streamfilter.tasks.plan import Doing, Plan, Script
-from streamfilter.tasks.starting import Starter
-from streamfilter.tasks.store import IndexStore, Keeper
+from streamfilter.tasks.task_start import TaskStart
 
 LOOKS = 5
 """A task is stuck after so many checks in a row that find an unread record."""
@@ -87,8 +87,8 @@ class Task:
     ) -> None:
         """Prepare step 1; *index* is the open index of a standby, if there was one."""
         self._plan, self._parts, self._store = plan, parts, store
-        self._keeper = Keeper(plan, parts.changelog, parts.observer, store, index)
-        self._starter = Starter(plan, parts, self._keeper)
+        self._keeper = IndexKeeper(plan, parts.changelog, parts.observer, store, index)
+        self._starter = TaskStart(plan, parts, self._keeper)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
         stuck = parts.bounds.stuck_seconds
@@ -96,7 +96,7 @@ class Task:
         self.doing: Doing = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
-        self._held = HeldBack(parts.source, parts.clock, plan.names.topic)
+        self._held = OpenTransactions(parts.source, parts.clock, plan.names.topic)
         self.partitions: tuple[int, ...] = ()
         """Input partitions that the last start found."""
         self.restart()
@@ -120,7 +120,7 @@ class Task:
 
     def _begin(self) -> None:
         self._transactor, self._parts.pace.outlived = None, False
-        self._starter = Starter(self._plan, self._parts, self._keeper)
+        self._starter = TaskStart(self._plan, self._parts, self._keeper)
         self._script = self._starter.run()
         self.doing = State.STARTING, ""
 
@@ -169,7 +169,7 @@ class Task:
             return self._started_a_piece()
         self._parts.observer.process.spent("start")
         self._transactor, self._script = transactor, None
-        self.partitions = tuple(transactor.standing.positions)
+        self.partitions = tuple(transactor.position.positions)
         self.doing = State.RUNNING, ""
         self._show(transactor)
         return StepResult.STARTED
@@ -183,7 +183,7 @@ class Task:
 
     def _look_for_progress(self, step: StepResult, transactor: Transactor) -> None:
         """Report a stuck task; a pause on purpose does not count."""
-        positions = transactor.standing.positions
+        positions = transactor.position.positions
         did = step not in (StepResult.IDLE, StepResult.RETRY, StepResult.REPLACE)
         if did or positions != self._stood_at:
             self._progress.moved()
@@ -204,7 +204,7 @@ class Task:
         index, parts = self._keeper.index, self._parts
         if index is None:
             return
-        positions, topic = transactor.standing.positions, self._plan.names.topic
+        positions, topic = transactor.position.positions, self._plan.names.topic
         now = parts.clock.monotonic()
         lag = self._lag(transactor) if now >= self._lag_at else None
         self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at

@@ -22,7 +22,7 @@ from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Target
 from streamfilter.bench.sketching import sketcher
 from streamfilter.config.configuration import Config
-from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.monitoring.batch_report import BatchReport

@@ -145,7 +145,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
     ],
     "A header": [
         Edit(
-            "streamfilter/engine/outgoing.py",
+            "streamfilter/engine/forwarding.py",
             '        ("__streamfilter.source.bytes", b"%d" % len(record.value or b"")),\n',
             anchor='        ("__streamfilter.source.offset", b"%d" % source.offset),\n',
         ),
@@ -198,12 +198,12 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
             anchor='            "output.dead_letter": self.dead_letter,\n',
         ),
         Edit(
-            "streamfilter/engine/outgoing.py",
+            "streamfilter/engine/forwarding.py",
             "    too_large: str | None = None\n",
             anchor='of the changelog, in bytes; None: larger than any document."""\n',
         ),
         Edit(
-            "streamfilter/engine/outgoing.py",
+            "streamfilter/engine/forwarding.py",
             LARGE_LETTERS,
             anchor='letter with this *code*; None: there is none."""\n',
         ),
@@ -235,7 +235,7 @@ metrics.batch(BatchReport(verdicts={Verdict.UNIQUE: 3}))
 assert b"streamfilter_batches_total 1.0" in metrics.expose()[1]
 """,
     "A header": """
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.model import Decision, Record, Source, Verdict
 names = ("unique", "duplicates", "dead")
 places = Destinations(*names, 1, dict.fromkeys(names, 1), dict.fromkeys(names, 10_000))
@@ -272,7 +272,7 @@ assert pair.beside.why == "they meet; similarity 0.8750 reaches the threshold 0.
 """,
     "A place for dead letters": """
 from streamfilter.config.configuration import load_config, read_config
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.kafka.topics import Topic, problems_of
 from streamfilter.kafka.service_start import _destinations, needed
 from streamfilter.model import ErrorCode, Malformed, Record, Source

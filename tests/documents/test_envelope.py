@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import streamfilter
-from streamfilter.engine.outgoing import PREFIX, Destinations, Forwarder, Style
+from streamfilter.engine.forwarding import PREFIX, Destinations, Forwarder, Style
 from streamfilter.matching import envelope
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
 from tests.documents.json_schema import violations

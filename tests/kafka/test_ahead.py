@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from streamfilter.engine.intake import Ahead, Intake
-from streamfilter.engine.machine import Inline, ThreadWorker
+from streamfilter.engine.clock_and_worker import Inline, ThreadWorker
+from streamfilter.engine.micro_batches import Ahead, Intake
 from streamfilter.engine.ports import InputLost
 from streamfilter.matching.batch import Prepared
 from streamfilter.matching.pipeline import Batch

@@ -2,7 +2,8 @@
 
 import pytest
 
-from streamfilter.engine.beginning import (
+from streamfilter.engine.ports import Watermarks
+from streamfilter.engine.start_checks import (
     Names,
     Refusal,
     is_behind_start,
@@ -11,7 +12,6 @@ from streamfilter.engine.beginning import (
     refuse_lost_input,
     refuse_other_input,
 )
-from streamfilter.engine.ports import Watermarks
 from streamfilter.index.protocol import Progress
 
 NAMES = Names("group", "in", "changelog/0", "state")

@@ -9,15 +9,14 @@ from functools import partial
 import pytest
 
 from streamfilter.documents.reader import Reader
-from streamfilter.engine.beginning import Names
+from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
 from streamfilter.engine.changelog import BatchRecord as ChangelogBatch
+from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.incoming import Incoming
-from streamfilter.engine.machine import Inline
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import (
@@ -31,8 +30,9 @@ from streamfilter.engine.ports import (
     Retriable,
     Worker,
 )
-from streamfilter.engine.succession import MARKER
+from streamfilter.engine.start_checks import Names
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS
+from streamfilter.engine.writer_check import MARKER
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import FORMAT
@@ -45,7 +45,7 @@ from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Fenced, Stop
-from streamfilter.tasks.held_back import HELD_SECONDS
+from streamfilter.tasks.open_transactions import HELD_SECONDS
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import REPLACEMENTS_MAX, Service
 from streamfilter.tasks.task import Task

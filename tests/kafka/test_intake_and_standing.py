@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from streamfilter.engine.intake import Intake, bytes_of
-from streamfilter.engine.standing import Standing
+from streamfilter.engine.micro_batches import Intake, bytes_of
+from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index.ages import Ages, ages_of
 from streamfilter.index.progress import Progress
 from streamfilter.matching.retention import EVERYTHING, FUTURE_MILLISECONDS_MAX, UNLIMITED, Extent
@@ -194,39 +194,39 @@ def at(partition: int, offset: int, timestamp: int = -1) -> Record:
     return Record(Source("t", partition, offset), None, b"", timestamp=timestamp)
 
 
-def standing_at(positions, known, batch: int, ordinal: int, time: int, writer=b"") -> Standing:
+def position_at(positions, known, batch: int, ordinal: int, time: int, writer=b"") -> TaskPosition:
     progress = Progress(
         positions=known, next_batch=batch, next_ordinal=ordinal, highest_timestamp=time
     )
-    return Standing(positions, progress, writer)
+    return TaskPosition(positions, progress, writer)
 
 
 def test_a_new_batch_moves_positions_numbers_and_the_clock_and_spans_every_partition() -> None:
-    standing = standing_at({0: 5, 1: 7}, {0: 5, 1: 7}, 3, 40, 100)
+    position = position_at({0: 5, 1: 7}, {0: 5, 1: 7}, 3, 40, 100)
     now = 1_000_000
     mad = at(0, 9, now + 10 * FUTURE_MILLISECONDS_MAX)
     records = [at(0, 5, 90), mad]
-    times = UNLIMITED.stream_times(standing.progress.highest_timestamp, records, now)
+    times = UNLIMITED.stream_times(position.progress.highest_timestamp, records, now)
     extent = Extent(stream_time=int(times[-1]), ages=False)
-    after, batch = standing.after(records, 2, extent, reread=False)
+    after, batch = position.after(records, 2, extent, reread=False)
     assert batch is not None
     assert (batch.mark.horizon, batch.mark.stream_time) == (0, -1)
-    assert after == standing_at({0: 10, 1: 7}, {0: 10, 1: 7}, 4, 42, now + FUTURE_MILLISECONDS_MAX)
+    assert after == position_at({0: 10, 1: 7}, {0: 10, 1: 7}, 4, 42, now + FUTURE_MILLISECONDS_MAX)
     assert batch.mark.spans == (Span(0, 5, 10), Span(1, 7, 7))
     assert (batch.mark.number, batch.mark.first_ordinal, batch.mark.next_ordinal) == (3, 40, 42)
     assert batch.positions == after.positions
 
 
 def test_a_re_read_batch_moves_nothing_but_the_positions() -> None:
-    standing = standing_at({0: 2, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
-    after, batch = standing.after([at(0, 2, 10**15)], 1, EVERYTHING, reread=True)
+    position = position_at({0: 2, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
+    after, batch = position.after([at(0, 2, 10**15)], 1, EVERYTHING, reread=True)
     assert batch is None
-    assert after == standing_at({0: 3, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
+    assert after == position_at({0: 3, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
 
 
 def test_a_batch_says_what_it_was_judged_with_and_an_idle_one_that_nothing_has_aged() -> None:
-    standing = standing_at({0: 5}, {0: 5}, 3, 40, 100, b"w" * 16)
-    after, batch = standing.after([at(0, 5)], 1, Extent(17, None, 900), reread=False)
+    position = position_at({0: 5}, {0: 5}, 3, 40, 100, b"w" * 16)
+    after, batch = position.after([at(0, 5)], 1, Extent(17, None, 900), reread=False)
     assert batch is not None
     progress = after.progress
     assert (batch.mark.horizon, batch.mark.stream_time, progress.highest_timestamp) == (

@@ -12,7 +12,7 @@ from streamfilter.config.configuration import Config, load_config
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.index.errors import IndexDamaged, translated
 from streamfilter.kafka import one_shot_calls, service_start
-from streamfilter.kafka.layout import Partitions
+from streamfilter.kafka.partition_counts import PartitionCounts
 from streamfilter.kafka.topic_watch import ASK_SECONDS, TopicsWatch
 from streamfilter.kafka.topics import Topic, outputs_of
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
@@ -44,9 +44,9 @@ class Brokers:
         return answer
 
 
-def counted(config: Config = CONFIG) -> Partitions:
+def counted(config: Config = CONFIG) -> PartitionCounts:
     topics = [*outputs_of(config), config.input.topic, config.changelog_topic]
-    return Partitions(config, dict.fromkeys(topics, Topic(2, {})))
+    return PartitionCounts(config, dict.fromkeys(topics, Topic(2, {})))
 
 
 def looked(change: Any, config: Config = CONFIG) -> str:

@@ -10,9 +10,9 @@ from streamfilter.config.configuration import Config
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import Moves
 from streamfilter.engine.step_result import StepResult
-from streamfilter.kafka.assembling import TASK_BATCH_MIN, _bounds
 from streamfilter.kafka.clients import TASK_QUEUE_KBYTES_MIN, data_properties
 from streamfilter.kafka.sink import INIT_SECONDS
+from streamfilter.kafka.task_factory import TASK_BATCH_MIN, _bounds
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.tasks.service import TURN_SECONDS, Service

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import load_config
 from streamfilter.kafka import clients
-from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.kafka.source import KafkaSource
 from streamfilter.model import Positions
 from tests.kafka.story import finish, records, texts, verdicts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamfilter.engine.beginning import Names, Refusal, refuse_lost_input
 from streamfilter.engine.ports import Abortable
+from streamfilter.engine.start_checks import Names, Refusal, refuse_lost_input
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, PASS_SECONDS
 from tests.kafka.test_error_policy import GAINED, World
 

@@ -29,8 +29,8 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.kafka import clients
 from streamfilter.kafka.changelog import KafkaChangelog
-from streamfilter.kafka.layout import TaskTopics
 from streamfilter.kafka.membership import parse_member
+from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.kafka.sink import KafkaSink
 from streamfilter.kafka.source import KafkaSource
 from streamfilter.model import Record, Source

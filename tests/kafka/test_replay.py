@@ -6,7 +6,6 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from streamfilter.engine.beginning import Names, Refusal
 from streamfilter.engine.changelog import (
     FORGET,
     BatchRecord,
@@ -20,6 +19,7 @@ from streamfilter.engine.changelog import (
     writer_of,
 )
 from streamfilter.engine.ports import Entry
+from streamfilter.engine.start_checks import Names, Refusal
 from streamfilter.index.format import recorded
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, Retriable
-from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.kafka.sink import INIT_SECONDS, KafkaSink
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import streamfilter
 from streamfilter.engine.breaker import RECORDS_MIN, WINDOW_RECORDS, Breaker
-from streamfilter.engine.machine import bounded
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style, murmur2, partition_for
+from streamfilter.engine.clock_and_worker import bounded
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style, murmur2, partition_for
 from streamfilter.engine.ports import Abortable, OutcomeUnknown
 from streamfilter.kafka.membership import parse_member
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
@@ -134,7 +134,7 @@ def test_a_kill_point_may_stop_the_process_instead_until_it_is_let_go_on() -> No
 
 
 def test_a_call_that_outlasts_its_timeout_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamfilter.engine.machine.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("streamfilter.engine.clock_and_worker.GRACE_SECONDS", 0.05)
     free = threading.Event()
     with pytest.raises(OutcomeUnknown, match=r"asking: no answer within 0\.05 s"):
         bounded(lambda: free.wait(30), seconds=0.05, doing="asking")

@@ -14,7 +14,7 @@ from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Denied, Retriable
 from streamfilter.engine.trimming import AGAIN_SECONDS, DENIED_SECONDS, Trimming
 from streamfilter.kafka.changelog import KafkaChangelog
-from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.model import Window
 from tests.kafka.scripted import FakeClock
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.forwarding import Destinations
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.outgoing import Destinations
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Applied, Changes, Usage

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.observer import START_SECONDS, WARN_EVERY_SECONDS, Observer
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State

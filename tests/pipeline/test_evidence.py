@@ -6,7 +6,7 @@ from itertools import repeat
 
 import pytest
 
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.decision import MATCH_BYTES, MATCHES_BYTES_MAX, within
 from streamfilter.matching.envelope import encode, matches

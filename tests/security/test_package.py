@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.outgoing import PREFIX, _evidence_headers, _headers
+from streamfilter.engine.forwarding import PREFIX, _evidence_headers, _headers
 from streamfilter.model import Decision, Match, Record, Source, Verdict
 
 PACKAGE = Path(__file__).parents[2] / "streamfilter"

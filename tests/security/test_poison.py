@@ -9,8 +9,8 @@ import json
 import pytest
 
 from streamfilter.documents.reader import Limits, Reader
-from streamfilter.engine.incoming import Incoming
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.batch_preparation import Incoming
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

@@ -1,6 +1,6 @@
 """The engine behind its ports, in a world that does its worst: one seed, one story.
 
-What runs is production's: `kafka.service`, `task`, `starting`, `restore`, `transactor`, the
+What runs is production's: `kafka.service`, `task`, `task_start`, `restore`, `transactor`, the
 reader, the pipeline, the forwarder. What is simulated stands behind the ports of
 `kafka.ports` and `kafka.store`: a broker with transactions, a group, clocks and disks. All of it
 is one thread and one random generator, so a seed is a story that replays exactly.

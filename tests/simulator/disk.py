@@ -1,8 +1,8 @@
 """Disks: what of an index survives a crash, a power cut, a careless operator.
 
-An index is a `MemoryIndex` that only whole writes reach, and the list of those writes: a power
-cut takes some from the end, and what is left is what a shorter life would have written. The
-port is `tasks.store.IndexStore`; a handle dies with its process, and a lock is held as RocksDB's.
+An index is a `MemoryIndex` that only whole writes reach, and the list of those writes: a power cut
+takes some from the end, and what is left is what a shorter life would have written. The port is
+`tasks.index_storage.IndexStore`; a handle dies with its process, and a lock is held as RocksDB's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Disk:
 
 
 class SimStore:
-    """`tasks.store.IndexStore` on a `Disk`."""
+    """`tasks.index_storage.IndexStore` on a `Disk`."""
 
     def __init__(self, world: World, life: Life, disk: Disk) -> None:
         self._world, self._life, self._disk = world, life, disk

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from streamfilter.engine import (
-    beginning,
-    intake,
-    outgoing,
+    forwarding,
+    micro_batches,
     pace,
     refusals,
-    succession,
+    start_checks,
     transaction,
     transactor,
+    writer_check,
 )
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
-from streamfilter.engine.standing import Standing
 from streamfilter.engine.step_result import StepResult
+from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index import memory
 from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import buckets
@@ -33,7 +33,7 @@ from streamfilter.matching import batch, forgetting, overlay, retention, visibil
 from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.matching.retention import UNLIMITED, Extent, Retention
 from streamfilter.matching.visibility import Visibility
-from streamfilter.tasks import restore, rewriting, standby, starting, store, task
+from streamfilter.tasks import changelog_rewrite, index_storage, restore, standby, task, task_start
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
 from tests.simulator.log import CHANGELOG, SimChangelog, SimReader, SimSource
@@ -137,13 +137,13 @@ def a_tombstone_forgets_in_its_own_batch_nobody(patch: pytest.MonkeyPatch) -> No
 
 def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
     """The last record of a batch of three or more is forgotten."""
-    real = outgoing.Forwarder.written
+    real = forwarding.Forwarder.written
 
     def written(self: Any, decided: Any) -> list[Outgoing]:
         leaving = real(self, decided)
         return leaving[:-1] if len(leaving) > 2 else leaving
 
-    patch.setattr(outgoing.Forwarder, "written", written)
+    patch.setattr(forwarding.Forwarder, "written", written)
 
 
 def committed_twice(patch: pytest.MonkeyPatch) -> None:
@@ -174,20 +174,20 @@ def no_seek_after_an_abort(patch: pytest.MonkeyPatch) -> None:
 def own_counters_kept_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
     """A task that comes back to a process goes on where that process had left it."""
     left: dict[Any, tuple[Any, Any]] = {}
-    real_run, real_standing = starting.Starter.run, starting.Starter._standing
+    real_run, real_standing = task_start.TaskStart.run, task_start.TaskStart._position
 
     def run(self: Any) -> Iterator[Any]:
         made = yield from real_run(self)
         left[self._parts.source._life, self._plan.number] = self._plan, made
         return made
 
-    def standing(self: Any, *args: Any) -> Iterator[Any]:
-        found: Standing = yield from real_standing(self, *args)
+    def position(self: Any, *args: Any) -> Iterator[Any]:
+        found: TaskPosition = yield from real_standing(self, *args)
         plan, made = left.get((self._parts.source._life, self._plan.number), (self._plan, None))
-        return found if plan is self._plan else made.standing
+        return found if plan is self._plan else made.position
 
-    patch.setattr(starting.Starter, "run", run)
-    patch.setattr(starting.Starter, "_standing", standing)
+    patch.setattr(task_start.TaskStart, "run", run)
+    patch.setattr(task_start.TaskStart, "_position", position)
 
 
 def changelog_end_is_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def a_lost_changelog_is_begun_anew(patch: pytest.MonkeyPatch) -> None:
     """An empty changelog always means a fresh start."""
-    patch.setattr(beginning, "refuse_lost_changelog", lambda names, committed: None)
+    patch.setattr(start_checks, "refuse_lost_changelog", lambda names, committed: None)
     patch.setattr(chapters, "DISASTERS", (chapters.changelog_emptied,))
 
 
@@ -282,7 +282,7 @@ def judged_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
     def unsorted(records: Sequence[Any]) -> list[Any]:
         return list(records)
 
-    patch.setattr(intake, "in_order", unsorted)
+    patch.setattr(micro_batches, "in_order", unsorted)
 
 
 def a_standby_reads_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
@@ -334,8 +334,8 @@ def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
 
 def positions_stay_before_markers(patch: pytest.MonkeyPatch) -> None:
     """A batch ends behind its last record, and an idle task commits what it had."""
-    real = Standing._past
-    patch.setattr(Standing, "_past", lambda self, reached: real(self, {}))
+    real = TaskPosition._past
+    patch.setattr(TaskPosition, "_past", lambda self, reached: real(self, {}))
 
 
 def where_the_last_assignment_stood_is_believed(patch: pytest.MonkeyPatch) -> None:
@@ -360,12 +360,12 @@ def a_full_disk_ends_an_opening(patch: pytest.MonkeyPatch) -> None:
             raise IndexMismatch(str(error)) from error
         yield
 
-    patch.setattr(store, "with_room", impatient)
+    patch.setattr(index_storage, "with_room", impatient)
 
 
 def nobody_looks_whose_records_lie_between(patch: pytest.MonkeyPatch) -> None:
     """What stands in the changelog between two transactions of ours is taken for ours."""
-    patch.setattr(succession.Succession, "check", lambda self, last, *, count: None)
+    patch.setattr(writer_check.WriterCheck, "check", lambda self, last, *, count: None)
     patch.setattr(chapters, "DISASTERS", (chapters.changelog_shared,))
 
 
@@ -433,31 +433,31 @@ def only_written_anew(patch: pytest.MonkeyPatch) -> None:
 def an_end_comes_before_the_last_batches(patch: pytest.MonkeyPatch) -> None:
     """A changelog that is written anew is said to be whole, and lacks what was judged last."""
     only_written_anew(patch)
-    real = rewriting.Rewriting._values
+    real = changelog_rewrite.Rewriting._values
 
     def values(self: Any, marks: Any) -> list[bytes]:
-        return real(self, marks) if marks[-1].number + 1 < self._standing.next_batch else []
+        return real(self, marks) if marks[-1].number + 1 < self._position.next_batch else []
 
-    patch.setattr(rewriting.Rewriting, "_values", values)
+    patch.setattr(changelog_rewrite.Rewriting, "_values", values)
 
 
 def what_has_no_end_is_believed(patch: pytest.MonkeyPatch) -> None:
     """A restore goes on from where somebody began to write the changelog anew, and was killed."""
     only_written_anew(patch)
-    real = store.Keeper.find_anew
+    real = index_storage.IndexKeeper.find_anew
 
     def find(self: Any, bounds: Watermarks) -> Iterator[Any]:
         begun = [
             offset
             for offset, value in self._changelog._changelog().committed(bounds.start)
-            if value.startswith(store.changelog.REWRITING) and b'"anew":"begin"' in value
+            if value.startswith(index_storage.changelog.REWRITING) and b'"anew":"begin"' in value
         ]
         if not begun:
             return (yield from real(self, bounds))
         self.anew, self.lost = begun[-1], -1
         return True
 
-    patch.setattr(store.Keeper, "find_anew", find)
+    patch.setattr(index_storage.IndexKeeper, "find_anew", find)
 
 
 def what_is_written_anew_is_read_again(patch: pytest.MonkeyPatch) -> None:
@@ -646,18 +646,18 @@ def a_record_read_again_has_the_horizon_of_now(patch: pytest.MonkeyPatch) -> Non
 
 def new_partitions_are_read_from_their_end(patch: pytest.MonkeyPatch) -> None:
     """What came before a new partition was noticed is passed over."""
-    real = starting.Starter._standing
+    real = task_start.TaskStart._position
 
-    def standing(self: Any, opened: Any, committed: Any, partitions: Any) -> Iterator[Any]:
+    def position(self: Any, opened: Any, committed: Any, partitions: Any) -> Iterator[Any]:
         known = opened.index.progress.positions
-        found: Standing = yield from real(self, opened, committed, partitions)
+        found: TaskPosition = yield from real(self, opened, committed, partitions)
         ends = self._parts.source.start_positions(
             [p for p in partitions if p not in known], "latest"
         )
         progress = replace(found.progress, positions=found.known | ends)
         return replace(found, positions=found.positions | ends, progress=progress)
 
-    patch.setattr(starting.Starter, "_standing", standing)
+    patch.setattr(task_start.TaskStart, "_position", position)
     only_in_worlds(patch, rates=CALM, tasks=1, retentions=(UNLIMITED,), forgets=0.0)
 
 
@@ -674,7 +674,7 @@ def a_start_believes_the_first_broker(patch: pytest.MonkeyPatch) -> None:
         return False
         yield
 
-    patch.setattr(starting.Starter, "_was_late", never)
+    patch.setattr(task_start.TaskStart, "_was_late", never)
     patch.setattr(world, "HEARSAY_SECONDS", 60.0)
     only_in_worlds(patch, rates={**CALM, "rebalance": 0.1, "crash": 0.01}, tasks=1, processes=3)
 
@@ -683,9 +683,9 @@ def a_changelog_without_its_beginning_ends_all(patch: pytest.MonkeyPatch) -> Non
     """A whole index is of no use once the first record is no header."""
 
     def refuse(self: Any, start: int) -> Any:
-        raise beginning.refuse_lost_beginning(self._plan.names, start)
+        raise start_checks.refuse_lost_beginning(self._plan.names, start)
 
-    patch.setattr(store.Keeper, "_without_header", refuse)
+    patch.setattr(index_storage.IndexKeeper, "_without_header", refuse)
     only_in_worlds(patch, rates=CALM, tasks=1)
 
 

@@ -9,16 +9,16 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from streamfilter.documents.reader import Reader
-from streamfilter.engine import beginning
-from streamfilter.engine.beginning import Names
+from streamfilter.engine import start_checks
+from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.incoming import Incoming
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.refusals import Refusals
+from streamfilter.engine.start_checks import Names
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT
@@ -165,7 +165,7 @@ class Process:
         topics, offsets = self.world.broker.topics, self.world.broker.offsets
         if CHANGELOG not in topics:
             # What `kafka.service_start` does before there is a service.
-            beginning.refuse_lost_changelog(self._names(0), dict(offsets))
+            start_checks.refuse_lost_changelog(self._names(0), dict(offsets))
             self.world.broker.create(CHANGELOG, self.world.shape.tasks)
         membership, clock = SimMembership(self.world, life), SimClock(self.world, life)
         self.service = Service(

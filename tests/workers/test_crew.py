@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from streamfilter.documents.reader import Limits, Reader, reader_of
-from streamfilter.engine.incoming import Incoming
-from streamfilter.engine.machine import SystemClock
-from streamfilter.engine.outgoing import Destinations
+from streamfilter.engine.batch_preparation import Incoming
+from streamfilter.engine.clock_and_worker import SystemClock
+from streamfilter.engine.forwarding import Destinations
 from streamfilter.matching.batch import Prepared
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme

@@ -17,7 +17,7 @@ HELD_SECONDS = 10.0
 """Time that a position must stand still before brokers are asked, and between two requests."""
 
 
-class HeldBack:
+class OpenTransactions:
     """Watches the positions of one task."""
 
     def __init__(self, source: RecordSource, clock: Clock, topic: str) -> None:

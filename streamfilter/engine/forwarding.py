@@ -2,7 +2,7 @@
 
 A unique record is forwarded byte for byte. A duplicate is forwarded with the evidence in headers,
 or as an envelope, or as a reference. An unreadable record goes to the dead-letter topic with the
-reason. A record that no topic would accept was found before the judgement (`incoming.py`).
+reason. A record that no topic would accept was found before the judgement (`batch_preparation.py`).
 Otherwise one record that is too large would fail its transaction again and again.
 
 An input record may have headers that look like ours: from another filter's output, or forged. On

@@ -5,8 +5,8 @@
     3   an END header and the next batch, in one transaction
 
 Step 2 takes many transactions of bounded size. A rewrite without its END has no effect, so a kill
-leaves the changelog as it was. With its END, a restore begins at the BEGIN (`store.py`). An index
-that has the batches skips them (`restore.py`).
+leaves the changelog as it was. With its END, a restore begins at the BEGIN (`index_storage.py`). An
+index that has the batches skips them (`restore.py`).
 
 A rewrite holds what the index remembers, and nothing about forgotten documents. If a bucket was
 full and a tombstone made room in it, a restore lists a document that the bucket had rejected.
@@ -21,7 +21,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfilter.engine.beginning import BEGIN_ANEW, Refusal
 from streamfilter.engine.changelog import (
     BEGIN,
     END,
@@ -34,9 +33,10 @@ from streamfilter.engine.changelog import (
 )
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import OutcomeUnknown
-from streamfilter.engine.standing import Standing
-from streamfilter.engine.succession import Succession
+from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
+from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transaction import Load, Transactions
+from streamfilter.engine.writer_check import WriterCheck
 from streamfilter.index.protocol import Index
 from streamfilter.model import EVER, BatchMark
 from streamfilter.process.health import State
@@ -50,24 +50,29 @@ class Rewriting:
     """Writes one task's changelog again; it reads the index and does not change it."""
 
     def __init__(
-        self, parts: Parts, index: Index, standing: Standing, succession: Succession, own: Header
+        self,
+        parts: Parts,
+        index: Index,
+        position: TaskPosition,
+        writer_check: WriterCheck,
+        own: Header,
     ) -> None:
         """Prepare a rewrite.
 
         Args:
             parts: the task's parts.
             index: a whole index that has applied every committed batch.
-            standing: the positions and numbers to go on with.
-            succession: checks for foreign writers before our first transaction.
+            position: the positions and numbers to go on with.
+            writer_check: checks for foreign writers before our first transaction.
             own: the header of our changelog.
         """
-        self._parts, self._index, self._standing, self._own = parts, index, standing, own
-        self._transactions = Transactions(parts, succession)
+        self._parts, self._index, self._position, self._own = parts, index, position, own
+        self._transactions = Transactions(parts, writer_check)
 
     def run(self) -> Script[None]:
         """Do the three steps. The caller starts again, and applies the last batch."""
-        index, next_batch = self._index, self._standing.progress.next_batch
-        oldest, positions = index.windows[0], self._standing.positions
+        index, next_batch = self._index, self._position.progress.next_batch
+        oldest, positions = index.windows[0], self._position.positions
         number, most = oldest.first_batch, BATCHES
         begin = replace(self._own, window=None if oldest == EVER else oldest, anew=BEGIN)
         self._parts.observer.process.loudly(
@@ -81,7 +86,7 @@ class Rewriting:
                 number += len(marks)
             else:
                 most = max(1, len(marks) // 2)  # it may have been too much for one transaction
-        _, batch = self._standing.opened(self._parts.retention.rest(index))
+        _, batch = self._position.opened(self._parts.retention.rest(index))
         update = Update.encoded(batch, replace(self._own, anew=END))
         yield from self._commit(Load(positions, update=update))
         self._parts.observer.process.loudly("the changelog is written again, and whole")
@@ -115,7 +120,7 @@ class Rewriting:
         for mark, upto in zip(marks, ends.tolist(), strict=True):
             if mark.number in opens:
                 values.append(encode_header(replace(self._own, window=opens[mark.number])))
-            batch = BatchRecord(mark, mark.stream_time, self._standing.writer)
+            batch = BatchRecord(mark, mark.stream_time, self._position.writer)
             values += [*records[done:upto], encode_batch(batch)]
             done = upto
         return values

@@ -3,7 +3,7 @@
 The engine asks for an index by its identity and never uses a path. `assembly.IndexDirectory` is
 the `IndexStore` of a running process. The index has the interface `index.protocol.Index`.
 
-A start and a standby both open the index through `Keeper`, with the same checks in this order:
+A start and a standby both open the index through `IndexKeeper`, with the same checks in this order:
 
 1. Does the changelog belong to this group? (its first record)
 2. Does the configuration fit the index's identity?
@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from streamfilter.engine import beginning
+from streamfilter.engine import start_checks
 from streamfilter.engine.changelog import (
     BEGIN,
     END,
@@ -73,7 +73,7 @@ class Opened:
     """The writer's name in our batches."""
 
 
-class Keeper:
+class IndexKeeper:
     """Opens the index of one task. `index` is open as soon as it is not None."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Keeper:
         """First offset of a changelog whose beginning was deleted; -1: it was not. Then the index
         is the only copy."""
         self.anew = 0
-        """Offset of the BEGIN of a complete rewrite (`rewriting.py`); 0: there is none."""
+        """Offset of the BEGIN of a complete rewrite (`changelog_rewrite.py`); 0: there is none."""
         self._searched, self._begun = 0, -1
         """The offset at which the next search for a rewrite begins, and the last BEGIN before it;
         -1: none."""
@@ -120,7 +120,7 @@ class Keeper:
                     except ValueError as error:
                         why = f"it must begin with a header record, but {error}"
                         names = self._plan.names
-                        raise beginning.refuse_broken(names, entry.offset, why) from error
+                        raise start_checks.refuse_broken(names, entry.offset, why) from error
                 yield State.RESTORING, ""
         finally:
             reader.close()
@@ -174,12 +174,12 @@ class Keeper:
         except IndexDamaged:
             stored = None
         if stored is None:
-            raise beginning.refuse_lost_beginning(self._plan.names, start)
+            raise start_checks.refuse_lost_beginning(self._plan.names, start)
         return stored
 
     def _refuse_other_group(self, group: str) -> None:
         if group not in ("", self._plan.names.group):
-            raise beginning.refuse_other_group(self._plan.names, group)
+            raise start_checks.refuse_other_group(self._plan.names, group)
 
     def identity(self, header: Identity | None) -> Script[Identity]:
         """Return the index's identity, after a check against the configuration.
@@ -234,7 +234,7 @@ class Keeper:
         unused = self.index.progress.changelog_offset < 0
         self.close()
         if not unused:
-            raise beginning.refuse_foreign(self._plan.names)
+            raise start_checks.refuse_foreign(self._plan.names)
         self._store.wipe()
 
     def open(self, identity: Identity, bounds: Watermarks, *, empty: bool) -> Script[Index]:
@@ -250,15 +250,15 @@ class Keeper:
             self.wipe(damage)
         if self.index is None:
             self.index = yield from with_room(self._store.open, identity)
-        beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
+        start_checks.refuse_future(names, self.index.progress, bounds, empty=empty)
         if self.index.progress.changelog_offset < 0 and self.begins_anew and not self.anew:
             # The first record may begin a rewrite without an end. Nothing is restored from that.
             self.lost = bounds.start
             yield from self.find_anew(bounds)
         if self.index.progress.changelog_offset < self.lost:
             # The record at that offset would show whose index it is, but it was deleted.
-            raise beginning.refuse_lost_beginning(names, self.lost)
-        if beginning.is_behind_start(self.index.progress, bounds):
+            raise start_checks.refuse_lost_beginning(names, self.lost)
+        if start_checks.is_behind_start(self.index.progress, bounds):
             offset = self.index.progress.changelog_offset
             self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
             self.index = yield from with_room(self._store.open, identity)
@@ -296,7 +296,7 @@ class Keeper:
         """
         self.close()
         if self.lost >= 0:
-            raise beginning.refuse_lost_beginning(self._plan.names, self.lost)
+            raise start_checks.refuse_lost_beginning(self._plan.names, self.lost)
         self._observer.process.loudly(
             f"the index in {self._plan.names.where} is removed and restored from "
             f"{self._plan.names.changelog} from its beginning: {why}"

@@ -31,7 +31,7 @@ class TaskTopics:
     input_id: str = UNKNOWN_INPUT
 
 
-class Partitions:
+class PartitionCounts:
     """Counts the partitions of the topics of a configuration."""
 
     def __init__(self, config: Config, found: Topics) -> None:

@@ -1,8 +1,8 @@
 """Incoming records: read, checked against their destinations, sketched.
 
 The result depends only on the records and the known refused records. So a worker can prepare the
-next batch while this one is committed (`intake.Ahead`). This module does not use the index or the
-log.
+next batch while this one is committed (`micro_batches.Ahead`). This module does not use the index
+or the log.
 
 Sizes are checked before the judgement. A document in the index that could not be forwarded would
 withhold its duplicates, and all copies would be lost. One that could not be written to the
@@ -18,7 +18,7 @@ import numpy as np
 
 from streamfilter.documents.reader import Reader
 from streamfilter.engine.changelog import remembered_bytes
-from streamfilter.engine.outgoing import BATCH_OVERHEAD, Destinations, size_of, theirs_of
+from streamfilter.engine.forwarding import BATCH_OVERHEAD, Destinations, size_of, theirs_of
 from streamfilter.engine.pace import Stopwatch
 from streamfilter.engine.ports import Clock
 from streamfilter.engine.refusals import Refusals

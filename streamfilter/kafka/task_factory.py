@@ -12,16 +12,16 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import IndexDirectory, index_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
-from streamfilter.engine.beginning import Names, refuse_lost_changelog
+from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.clock_and_worker import ThreadWorker
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.incoming import Incoming
-from streamfilter.engine.machine import ThreadWorker
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import Clock, Layout
 from streamfilter.engine.refusals import Refusals
+from streamfilter.engine.start_checks import Names, refuse_lost_changelog
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.index_paths import index_of
@@ -31,8 +31,8 @@ from streamfilter.kafka import clients, topics
 from streamfilter.kafka.changelog import KafkaChangelog
 from streamfilter.kafka.changelog_topic import ChangelogWatch, refuse_changed
 from streamfilter.kafka.errors import kafka_errors, stops
-from streamfilter.kafka.layout import Partitions, TaskTopics
 from streamfilter.kafka.membership import GroupMembership
+from streamfilter.kafka.partition_counts import PartitionCounts, TaskTopics
 from streamfilter.kafka.sink import KafkaSink
 from streamfilter.kafka.source import KafkaSource
 from streamfilter.kafka.topic_watch import TopicsWatch, refuse_stranded
@@ -52,7 +52,7 @@ TASK_BATCH_MIN = MIB // 4
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly:
+class TaskFactory:
     """The objects that all tasks of a process share."""
 
     config: Config
@@ -62,7 +62,7 @@ class Assembly:
     clock: Clock
     observer: FilterObserver
     destinations: Destinations
-    partitions: Partitions
+    partitions: PartitionCounts
     input_id: str
     """The input's topic id, or the empty string."""
     crew: Crew

@@ -3,7 +3,7 @@
     1   open a producer: it fences every predecessor and ends its transaction
     2   read the input's partitions, and the group's committed offsets of them, stable only
     3   after 2: read the changelog's bounds, uncommitted
-    4   check that they and the index fit together (`beginning.py`), and whose index it is
+    4   check that they and the index fit together (`start_checks.py`), and whose index it is
     5   the index catches up with the changelog (`restore.py`)
     6   consume from the positions; a fresh task first opens its changelog
 
@@ -18,33 +18,33 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 
-from streamfilter.engine import beginning
+from streamfilter.engine import start_checks
 from streamfilter.engine.changelog import Header
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Layout, Watermarks
-from streamfilter.engine.standing import Standing
 from streamfilter.engine.step_result import StepResult
-from streamfilter.engine.succession import Succession
+from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transactor import Transactor
 from streamfilter.engine.trimming import said_of_lost_beginning
+from streamfilter.engine.writer_check import WriterCheck
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
+from streamfilter.tasks.changelog_rewrite import Rewriting
+from streamfilter.tasks.index_storage import IndexKeeper, Opened
 from streamfilter.tasks.plan import Plan, Script, patiently
-from streamfilter.tasks.rewriting import Rewriting
-from streamfilter.tasks.store import Keeper, Opened
 
 HEAR_SECONDS, ASK_SECONDS = 10.0, 0.2
 """Longest wait until brokers know a partition that a predecessor has read, and the pause between
 two requests. After that the input counts as recreated."""
 
 
-class Starter:
+class TaskStart:
     """One start of one task."""
 
-    def __init__(self, plan: Plan, parts: Parts, keeper: Keeper) -> None:
+    def __init__(self, plan: Plan, parts: Parts, keeper: IndexKeeper) -> None:
         """Prepare a start; if the *keeper* still has an open index, it is used again."""
         self._plan, self._parts, self._keeper = plan, parts, keeper
         self._observer = parts.observer.process
@@ -65,7 +65,7 @@ class Starter:
         committed = yield from patiently(State.STARTING, source.committed, partitions)
         remembered, present = yield from patiently(State.STARTING, source.ids)
         accept = self._plan.accept_positions
-        for message in beginning.refuse_other_input(names, remembered, present, accept=accept):
+        for message in start_checks.refuse_other_input(names, remembered, present, accept=accept):
             self._observer.loudly(message)
         kill_point("start.committed")
         # Only after step 2: batches committed before those offsets lie before this end.
@@ -75,38 +75,38 @@ class Starter:
         kill_point("start.bounds")
         header = yield from self._keeper.header(bounds)
         if header is None:
-            beginning.refuse_lost_changelog(names, committed)
+            start_checks.refuse_lost_changelog(names, committed)
         opened = yield from self._keeper.opened(header, bounds)
         kill_point("start.identity")
         if header is None:
             positions = yield from patiently(
                 State.STARTING, source.start_positions, partitions, self._plan.start
             )
-            standing = Standing(positions, Progress(positions=positions), opened.writer)
+            position = TaskPosition(positions, Progress(positions=positions), opened.writer)
         else:
             yield from self._catch_up(opened, bounds)
             if not (yield from self._is_complete(opened.index, bounds)):
                 return (yield from self.run())
             if (yield from self._was_late(opened.index, self.layout)):
                 return (yield from self.run())
-            standing = yield from self._standing(opened, committed, partitions)
+            position = yield from self._position(opened, committed, partitions)
         self._parts.forwarder.place_by(self.layout)
-        self._parts.incoming.refusals.begin_at(standing.positions)
-        source.assign(standing.positions)
+        self._parts.incoming.refusals.begin_at(position.positions)
+        source.assign(position.positions)
         kill_point("start.assigned")
         seconds = self._parts.bounds.transaction_seconds
-        succession = Succession(
+        writer_check = WriterCheck(
             parts.changelog, parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
         own = Header(opened.identity.encode(), names.group, self._plan.bucket_cap)
         if self._plan.rewrite_changelog and self._lost(opened.index):
-            rewriting = Rewriting(self._parts, opened.index, standing, succession, own)
+            rewriting = Rewriting(self._parts, opened.index, position, writer_check, own)
             yield from rewriting.run()
             return (yield from self.run())
         if self._plan.rewrite_changelog:
             self._observer.note(f"{names.changelog} is whole: nothing is written again")
         transactor = Transactor(
-            self._parts, opened.index, opened.sketcher, standing, succession, own
+            self._parts, opened.index, opened.sketcher, position, writer_check, own
         )
         if header is None:
             # It may be aborted like any other: poll the membership, then try it again.
@@ -143,7 +143,7 @@ class Starter:
             # This partial index must not stay: a backup may bring the changelog back whole.
             keeper.wipe(f"{names.changelog} lacks what the oldest window begins with")
         if partial and not keeper.anew:
-            raise beginning.refuse_lost_beginning(names, bounds.start)
+            raise start_checks.refuse_lost_beginning(names, bounds.start)
         if self._lost(index):
             keeper.lost = bounds.start  # this index is the only copy, and is not wiped
         if (trimming := self._parts.trimming) is not None:
@@ -175,12 +175,12 @@ class Starter:
                 return True
         return False
 
-    def _standing(
+    def _position(
         self, opened: Opened, committed: Positions, partitions: tuple[int, ...]
-    ) -> Script[Standing]:
+    ) -> Script[TaskPosition]:
         """Return where to go on, given the group's offsets and the changelog's positions."""
         plan, progress, source = self._plan, opened.index.progress, self._parts.source
-        begin = beginning.reconcile(
+        begin = start_checks.reconcile(
             plan.names,
             committed,
             dict(progress.positions or {}),
@@ -191,7 +191,7 @@ class Starter:
             State.STARTING, source.start_positions, partitions, "earliest"
         )
         latest = yield from patiently(State.STARTING, source.start_positions, partitions, "latest")
-        positions = beginning.refuse_lost_input(
+        positions = start_checks.refuse_lost_input(
             plan.names, begin.positions, earliest, latest, accept=plan.accept_positions
         )
         for message in begin.loudly:
@@ -200,4 +200,4 @@ class Starter:
             p: max(offset, positions[p]) if plan.accept_positions else offset
             for p, offset in begin.known.items()
         }
-        return Standing(positions, replace(progress, positions=known), opened.writer)
+        return TaskPosition(positions, replace(progress, positions=known), opened.writer)

@@ -17,8 +17,8 @@ retry would never end: each attempt leaves its own aborted records, and the next
 
 from __future__ import annotations
 
-from streamfilter.engine.beginning import Names, refuse_other_writer
 from streamfilter.engine.ports import Abortable, Changelog, Clock
+from streamfilter.engine.start_checks import Names, refuse_other_writer
 
 MARKER = 1
 """Offsets that a commit marker takes in each partition that the transaction wrote to."""
@@ -32,7 +32,7 @@ class NotRead(Abortable):
     """The gap before our transaction could not be read in time: the next start reads it."""
 
 
-class Succession:
+class WriterCheck:
     """Checks one changelog partition for foreign records before our next transaction."""
 
     def __init__(

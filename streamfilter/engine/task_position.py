@@ -13,7 +13,7 @@ from streamfilter.model import Positions, Record, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TaskPosition:
     """The position of one task. A new producer begins with a new one."""
 
     positions: Positions
@@ -38,8 +38,8 @@ class Standing:
         reread: bool,
         reached: Positions | None = None,
         ages: Ages | None = None,
-    ) -> tuple[Standing, BatchRecord | None]:
-        """Return the standing after *records*, and the batch record for it (None: re-read).
+    ) -> tuple[TaskPosition, BatchRecord | None]:
+        """Return the position after *records*, and the batch record for it (None: re-read).
 
         Args:
             records: a batch that is all new or all re-read.
@@ -57,8 +57,8 @@ class Standing:
 
     def passed(
         self, reached: Positions, extent: Extent = EVERYTHING
-    ) -> tuple[Standing, BatchRecord | None]:
-        """Return the standing at *reached*, with no record on the way there.
+    ) -> tuple[TaskPosition, BatchRecord | None]:
+        """Return the position at *reached*, with no record on the way there.
 
         Only markers and aborted records lie between. A batch record covers them, so that the
         changelog agrees with the group's offsets; None if all of them were covered before.
@@ -67,19 +67,19 @@ class Standing:
         after, batch = at._judged(0, extent)
         return (at, None) if after.known == self.known else (after, batch)
 
-    def _past(self, reached: Positions) -> Standing:
-        """Return this standing moved forward to *reached*."""
+    def _past(self, reached: Positions) -> TaskPosition:
+        """Return this position moved forward to *reached*."""
         positions = {p: max(offset, reached.get(p, offset)) for p, offset in self.positions.items()}
         return replace(self, positions=positions)
 
     def _judged(
         self, documents: int, extent: Extent, ages: Ages | None = None
-    ) -> tuple[Standing, BatchRecord]:
-        """Return the standing after a batch up to its positions, and that batch's record."""
+    ) -> tuple[TaskPosition, BatchRecord]:
+        """Return the position after a batch up to its positions, and that batch's record."""
         ends = {p: max(start, self.positions[p]) for p, start in self.known.items()}
         return self._moved_to(ends, documents, extent, ages)
 
-    def opened(self, extent: Extent = EVERYTHING) -> tuple[Standing, BatchRecord]:
+    def opened(self, extent: Extent = EVERYTHING) -> tuple[TaskPosition, BatchRecord]:
         """Return the first batch of a changelog, or the batch that ends a rewrite.
 
         It judges no record and holds the positions of all partitions.
@@ -88,8 +88,8 @@ class Standing:
 
     def _moved_to(
         self, ends: Positions, documents: int, extent: Extent, ages: Ages | None = None
-    ) -> tuple[Standing, BatchRecord]:
-        """Return the standing that knows the offsets before *ends*, and the batch leading there."""
+    ) -> tuple[TaskPosition, BatchRecord]:
+        """Return the position that knows the offsets before *ends*, and the batch leading there."""
         spans = tuple(Span(p, start, ends[p]) for p, start in sorted(self.known.items()))
         progress, mark = self.progress.advanced(documents, spans, extent, ages)
         return replace(self, progress=progress), BatchRecord(
