@@ -40,11 +40,11 @@ TASKS = {
         "pairs": "Find all near-duplicate pairs of a file.",
     },
     "Repair": {
-        "forget": "Let the service forget documents by their ids.",
+        "forget": "Make the service forget documents by their ids.",
         "backup": "Copy a running index.",
-        "restore": "Bring an index back from a copy.",
-        "verify": "Check whether an index is whole.",
-        "reset": "Begin anew: remove the group's changelog, offsets and index.",
+        "restore": "Restore an index from a copy.",
+        "verify": "Check whether an index is complete and undamaged.",
+        "reset": "Start over: remove the group's changelog, offsets and index.",
     },
     "Measure": {
         "evaluate": "Measure recall, precision and conservation against a truth.",
@@ -72,7 +72,7 @@ Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.
 Exit codes: 0 ok, 64 usage, 65 broken input line, 70 bug, 75 try again later,
             76 another process took over, 78 configuration or index mismatch,
             130 and 143 interrupted by Ctrl-C or SIGTERM, nothing published,
-            141 nobody read the answer
+            141 the reader of standard output has gone
 """
 
 COLLECT_EVERY = (100_000, 20, 20)
@@ -112,10 +112,10 @@ class Verbs(click.Group):
 )
 @click.version_option(streamfilter.__version__, prog_name="streamfilter")
 def group() -> None:
-    """Let each story through once: a near-duplicate filter between two Kafka topics.
+    """A near-duplicate filter between two Kafka topics: each story passes once.
 
-    What comes out has no near-duplicates, and nothing is lost: duplicates go to a side topic
-    with the ids they match, the similarity and the reason.
+    The output has no near-duplicates, and nothing is lost. Duplicates go to a side topic, with the
+    ids that they match, the similarity and the reason.
     """
 
 
@@ -172,7 +172,7 @@ def _collect_seldom() -> None:
 def _no_thread(error: BaseException) -> ExitCode:
     standard.say(
         f"streamfilter: the system gave no thread: {error}\n    cure: raise the limit of threads "
-        "(ulimit -u, TasksMax= of the unit, --pids-limit of the container), and start it again"
+        "(ulimit -u, TasksMax= of the unit, --pids-limit of the container), and start again"
     )
     return ExitCode.TEMPORARY
 
@@ -181,8 +181,8 @@ def _no_room(error: OSError) -> ExitCode:
     """Report a full disk for which no `NoRoom` was raised, such as output of --help."""
     where = f"{error.filename}: " if error.filename else ""
     standard.say(
-        f"streamfilter: {where}{error.strerror}\n    cure: make room where it writes (its outputs, "
-        "standard output, TMPDIR), and run it again"
+        f"streamfilter: {where}{error.strerror}\n    cure: make room where it writes to "
+        "(its outputs, standard output, TMPDIR), and run it again"
     )
     return ExitCode.TEMPORARY
 
@@ -191,4 +191,6 @@ def _report_bug() -> None:
     """Log the traceback, masked; set up plain logging first if the verb has not done so."""
     if not logging.getLogger().handlers:
         logs.configure()
-    logging.getLogger("streamfilter").critical("this is a bug in streamfilter", exc_info=True)
+    logging.getLogger("streamfilter").critical(
+        "this is a bug in streamfilter: please report it with this traceback", exc_info=True
+    )

@@ -1,7 +1,11 @@
 """The size and the language of the house: `python -m tests.house` prints both.
 
-Lines count as `wc -l` counts them. A sentence is a sentence of a docstring, a comment or a README;
-code, tables, links and examples in it do not count. The limits are held by `test_house.py`.
+Lines count as `wc -l` counts them. A sentence is a sentence of a docstring, a comment, a README, or
+a text that is printed: a message, a log line, a cure, a help text. Code, tables, links and examples
+in it do not count. The limits are held by `test_house.py`.
+
+A literal of five words or more is taken for a printed text; a field of an f-string is one word.
+Not seen: shorter pieces that are joined, the status page's HTML and script, libraries' messages.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WORDS_MAX = 25
+PRINTED_WORDS = 5
 RETIRED = (
     "whoever", "whom", "nobody", "somebody", "told", "hears", "met by", "lives by", "of which",
 )  # fmt: skip
@@ -74,7 +79,7 @@ def measured(paths: Iterable[Path]) -> House:
             if isinstance(node, ast.ClassDef):
                 kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
                 house.methods[f"{name}:{node.name}"] = sum(isinstance(e, kinds) for e in node.body)
-        for block in comments_and_docstrings(tree, text):
+        for block in (*comments_and_docstrings(tree, text), *printed(tree)):
             house.sentences += [(words, name, line) for words, line in sentences(block)]
     return house
 
@@ -95,6 +100,29 @@ def comments_and_docstrings(tree: ast.Module, text: str) -> Iterator[str]:
         elif token.type not in (tokenize.NL, tokenize.NEWLINE) and block:
             yield block
             block = ""
+
+
+def printed(tree: ast.Module) -> Iterator[str]:
+    """Yield the literals that a person may read: those of `PRINTED_WORDS` words or more."""
+    docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    for node in ast.walk(tree):
+        if id(node) in docstrings | inside:
+            continue
+        text = ""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr):
+            parts = (str(e.value) if isinstance(e, ast.Constant) else "`X`" for e in node.values)
+            text = "".join(parts)
+        if len(text.split()) >= PRINTED_WORDS:
+            text = re.sub(r"\n +cure:", "\n\ncure:", text)
+            yield re.sub(r"^(?: {2,}.*|\x08)$", "", text, flags=re.M)  # examples; click's marks
 
 
 def prose_of(markdown: str) -> str:

@@ -17,9 +17,9 @@ Examples:
   streamfilter backup --state state/ backups/2026-11-22
   streamfilter restore backups/2026-11-22 --state state/
 \b
-The running process notices nothing. About a minute for each million documents. The copy is one
-moment of the index; what came later, the changelog brings when a process starts on it. It holds
-the seed of the index: keep it as private as the index itself.
+The running process is not affected. It takes about a minute for each million documents. The copy
+shows the index at one moment. A process that starts on it reads the rest from the changelog. The
+copy contains the index's seed: keep it as private as the index itself.
 """
 
 

@@ -48,11 +48,11 @@ def command(
     a: str, b: str, shingle: str | None, raw: bool,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
 ) -> None:  # fmt: skip
-    """Say how similar A and B are, and what the filter makes of B after A.
+    """Show how similar A and B are, and how the filter judges B after A.
 
-    @path reads a text from a file; @@ begins a text with an @.
+    @path reads a text from a file; @@ stands for an @ at its beginning.
 
-    A and B are texts, or records as JSON where the configuration says so (input.format: fields).
+    A and B are texts; with input.format: fields they are records as JSON.
 
     \b
     Examples:
@@ -109,8 +109,8 @@ def _report(found: Comparison, pair: PairExplanation, scheme: Scheme) -> str:
         f"estimate      {found.estimate:.4f}   95 % interval {low:.3f} to {high:.3f}, "
         f"{scheme.slots} slots",
         f"shingles      {found.shingles[0]} and {found.shingles[1]}",
-        f"shared bands  {found.shared_bands} of {scheme.bands}; such a pair meets with "
-        f"probability {chance:.4f}",
+        f"shared bands  {found.shared_bands} of {scheme.bands}; such a pair shares one "
+        f"with probability {chance:.4f}",
         _verdict(pair),
     ]
     return "\n".join(lines)

@@ -42,7 +42,7 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
     type=click.FloatRange(1, 3_600),
     default=30.0,
     show_default=True,
-    help="How long stories come in.",
+    help="How long stories arrive.",
 )
 @click.option(
     "--rate",
@@ -52,7 +52,10 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
     help="Stories a second.",
 )
 @click.option(
-    "--stories", "count", type=click.IntRange(1), help="End after so many, if that is earlier."
+    "--stories",
+    "count",
+    type=click.IntRange(1),
+    help="End after this many stories, if that is earlier.",
 )
 @click.option(
     "--http",
@@ -72,7 +75,9 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
     show_default=True,
     help="What records are.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Which stories come.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Number that the stories are made from."
+)
 def command(
     seconds: float,
     rate: float,

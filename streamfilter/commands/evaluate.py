@@ -38,15 +38,16 @@ Examples:
       --unique unique.jsonl --duplicates duplicates.jsonl
 
 Without --pairs the truth is made by brute force: the exact similarity of all pairs of the first
---sample records (neighbours, since duplicates are seldom far apart), which also shows how often
-pairs of each similarity share a band, beside the theory. Time grows with the sample's square.
+--sample records. Neighbours are taken because duplicates are seldom far apart. A table shows how
+often pairs of each similarity share a band, and what the theory says. The time grows with the
+square of the sample.
 
 \b
-Without outputs the filter runs first, in a temporary directory. TRUTH has a pair a line,
-parted by tabs: id_a, id_b, Jaccard similarity; pairs that are not there are dissimilar.
+Without outputs the filter runs first, in a temporary directory. TRUTH has a pair a line, separated
+by tabs: id_a, id_b, Jaccard similarity. All other pairs count as dissimilar.
 
-Exit code 1 if a record is lost or doubled, matched with itself, a later one or one that was
-withheld, or if a share is below its --min.
+Exit code 1 if a record is lost or doubled, or matched with itself, a later document or a withheld
+one. Also if a share is below its --min.
 """
 
 
@@ -64,21 +65,22 @@ withheld, or if a share is below its --min.
 )
 @plot_option("Draw the measured S-curve over the theory, without --pairs.")
 @click.option("--unique", metavar="PATH", shell_complete=completed_files,
-              help="What a run of filter kept.")  # fmt: skip
+              help="The unique output of a run of filter.")  # fmt: skip
 @click.option("--duplicates", metavar="PATH", shell_complete=completed_files,
-              help="What it withheld.")  # fmt: skip
+              help="Its duplicates.")  # fmt: skip
 @click.option("--dead-letter", metavar="PATH", shell_complete=completed_files,
-              help="What it could not read, if it had that.")  # fmt: skip
+              help="Its dead letters, if it wrote any.")  # fmt: skip
 @click.option("--topics", is_flag=True, help="Judge the topics of --config instead of files.")
 @click.option(
     "--recall-from",
     type=click.FloatRange(0, 1),
     metavar="J",
-    help="A better earlier kept document makes one expected [.84; by brute force: the threshold].",
+    help="A document is expected to be withheld if an earlier kept one is this similar [.84; by "
+    "brute force: the threshold].",
 )
 @click.option("--precision-from", type=click.FloatRange(0, 1), metavar="J",
-              help="A better match makes a withheld one right [.76; by brute force: the "
-              "threshold].")  # fmt: skip
+              help="A withheld document is right if its match is this similar [.76; by brute "
+                   "force: the threshold].")  # fmt: skip
 @click.option("--min-recall", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
 @click.option("--min-precision", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
 @similarity_options
@@ -96,9 +98,9 @@ def command(
     output: str,
     **others: Any,
 ) -> int:
-    """Judge a run against the true similarities: lost records, recall, precision.
+    """Compare a run with the true similarities: lost records, recall, precision.
 
-    INPUT are the files that the run was given, in their order.
+    INPUT are the input files of the run, in their order.
     """
     _check_usage(inputs, topics, others)
     config = config_of(others, None if topics else inputs)
@@ -134,7 +136,7 @@ def command(
 def _check_sample(config: Config, topics: bool, others: dict[str, Any], plot: Path | None) -> None:
     if topics or others["unique"]:
         raise click.UsageError(
-            "a finished run is judged by a truth: give --pairs TRUTH, or only the INPUT"
+            "a finished run needs a truth: give --pairs TRUTH, or only the INPUT"
         )
     if plot is not None and config.input.records:
         raise click.UsageError("records are found by equal fields, not by chance; omit --plot")
@@ -149,7 +151,7 @@ def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) 
     if any(outputs) and not all(outputs):
         raise click.UsageError("give both --unique and --duplicates, or neither")
     if others["dead_letter"] and not all(outputs):
-        raise click.UsageError("--dead-letter goes with --unique and --duplicates")
+        raise click.UsageError("--dead-letter needs --unique and --duplicates")
 
 
 def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) -> Run:

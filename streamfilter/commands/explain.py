@@ -36,20 +36,20 @@ Examples:
   streamfilter explain --state memory/ @story.txt --against story-000003
   streamfilter explain --state memory/ --id story-000007 --against story-000003 -o json
 \b
-The index may be in use; it is only read. What is said holds for the index as it is now: a
-record that came earlier was judged against fewer documents.
+The index may be in use; it is only read. The answer holds for the index as it is now. A record that
+arrived earlier was judged against fewer documents.
 """
 
 
 @click.command(epilog=EPILOG)
 @view_options
-@click.option("--against", metavar="ID", help="Say why this document of the index is no match.")
+@click.option("--against", metavar="ID", help="Explain why this document of the index is no match.")
 def command(
     text: str | None, id_: str | None, against: str | None, output: str, **given: Any
 ) -> None:
     """Explain what the filter would make of TEXT (@path reads a file, @@ is an @), step by step.
 
-    With --id the stored document is explained against the earlier ones, as it was judged.
+    With --id, a stored document is compared with the earlier ones, as it was when it arrived.
     """
     wanted = asked(text, id_)
     answers: list[dict[str, Any]] = []
@@ -142,7 +142,7 @@ def _report(answer: dict[str, Any]) -> str:
         lines.append(f"normalised  {shown[:SHOWN_CHARACTERS]}{cut}")
     lines += [
         f"shingles    {answer['shingles']:,} distinct, {answer['sample']:,} kept to verify",
-        f"whole text  {'met before' if len(bands) < len(buckets) else 'never seen'}",
+        f"whole text  {'seen before' if len(bands) < len(buckets) else 'never seen'}",
         f"bands hit   {len(bands)} of {answer['bands']}{_bands(bands)}",
         f"candidates  {len(answer['candidates'])}",
         *map(_line, answer["candidates"][:SHOWN_CANDIDATES]),
@@ -151,7 +151,9 @@ def _report(answer: dict[str, Any]) -> str:
     if answer.get("against"):
         against = answer["against"]
         meets = against["chance_to_meet"]
-        chance = "" if meets is None else f"; such a pair meets with probability {meets:.4f}"
+        chance = (
+            "" if meets is None else f"; such a pair shares a band with probability {meets:.4f}"
+        )
         lines += [f"against     {against['id']}: {against['why']}{chance}"]
     return "\n".join(map(inline, lines))
 
@@ -168,7 +170,7 @@ def _line(step: dict[str, Any]) -> str:
 
 
 def _fullness(bucket: dict[str, Any]) -> str:
-    """Return that a bucket is full, and how many were met under longer keys."""
+    """Return that a bucket is full, and how many documents are under longer keys."""
     if not bucket["full"]:
         return ""
-    return f" (full, {bucket['longer']} met under longer keys)" if bucket["longer"] else " (full)"
+    return f" (full, {bucket['longer']} found under longer keys)" if bucket["longer"] else " (full)"

@@ -42,8 +42,12 @@ Examples:
               help="Create the input and output topics that are missing.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(0.1, 20_000), default=100.0, show_default=True,
               help="Stories a second.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(0), help="How long; until stopped by default.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Which stories come.")
+@click.option(
+    "--seconds", type=click.FloatRange(0), help="How long; by default until it is stopped."
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Number that the stories are made from."
+)
 def command(
     files: tuple[Path, ...],
     overrides: tuple[str, ...],
@@ -54,7 +58,7 @@ def command(
 ) -> int:
     """Write a news-like stream with planted near-duplicates to the configured input topic.
 
-    Never point it at a topic that matters. Of a hundred stories about fifty are duplicates of
+    Never use it on a topic with real data. Of a hundred stories about fifty are duplicates of
     an earlier one; some records are broken, empty or tombstones. The pointers of the
     configuration must be /text and /id. Records are JSON, or Avro if the configuration says
     so and names a registry, where their schema is added.
@@ -96,7 +100,7 @@ def _check_pointers(config: Config) -> None:
     given = config.input
     if given.format != "text" and (given.text, given.id) != (("/text",), "/id"):
         got = f"text at {', '.join(given.text)}, id at {given.id}; stories have /text and /id"
-        cure = "feed a topic of its own, with a configuration of its own"
+        cure = "use a topic of its own, with a configuration of its own"
         raise ConfigError([Problem("input.text", got, cure)])
 
 

@@ -28,16 +28,17 @@ Example:
   duplicates.jsonl  {"verdict":"near_duplicate","id":"doc-9","similarity":0.914,
                      "matches":[{"id":"doc-4", ...}], ..., "payload":"<the line>"}
 
-With --state DIR the index is kept: later runs know what earlier ones saw, lines added to an input
-are judged against all of it, and a run that was stopped or killed is simply run again, with the
-same result. With index.retention or index.documents_max a complete run that is repeated may have
-dropped what its lines met: it says so, and --state with another directory begins anew. An input
-is known by its name as given: news.jsonl and ./news.jsonl are two, and the second of them is all
-duplicates. Outputs are written whole, and appear only when complete: Ctrl-C or SIGTERM ends a run
-between two batches and leaves them as they were, a second one ends it at once.
-With --keep longest the longest text of each group takes the place of its first, and the evidence
-says so ("kept"); the evidence of all duplicates is held in memory meanwhile, some 3 KB each.
-Without --state the same inputs always give the same outputs, byte for byte (--seed).
+With --state DIR the index is kept, and later runs compare with what earlier runs saw. Lines may be
+added to an input. A run that was stopped or killed is run again, with the same result. With
+index.retention or index.documents_max, documents may be forgotten when a complete run is repeated.
+Then a warning is printed; use another directory for --state. An input is known by its name as
+given: news.jsonl and ./news.jsonl are two inputs, and the second has only duplicates.
+
+Outputs are replaced only when complete. Ctrl-C or SIGTERM ends a run between two batches and leaves
+them as they were; a second one ends it at once. With --keep longest, the longest text of each group
+takes the place of the first one, and the evidence names it ("kept"). The evidence of all duplicates
+is then held in memory, some 3 KB each. Without --state the same inputs always give the same
+outputs, byte for byte (--seed).
 """
 
 
@@ -63,24 +64,24 @@ Without --state the same inputs always give the same outputs, byte for byte (--s
     "--dead-letter",
     metavar="PATH",
     shell_complete=completed_files,
-    help="Lines that cannot be read. Without it the first one stops the command (exit 65), with "
-    "it only a file of nothing else.",
+    help="File for lines that cannot be read. Without it the first such line stops the command "
+    "(exit 65). With it, only a file of nothing else does.",
 )
 @click.option(
     "--keep",
     type=click.Choice(KEEPS),
     default=KEEPS[0],
     show_default=True,
-    help="Who of a group comes out; longest reads the files twice, and keeps no state.",
+    help="Which document of a group is kept. longest reads the files twice, and keeps no state.",
 )
 @click.option(
     "--state",
     type=Named(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep the index here. Without it, it is forgotten with the run.",
+    help="Keep the index in this directory. Without it, the index is removed after the run.",
 )
 @click.option(
-    "--stdin-name", default=STDIN, metavar="NAME", help="What --state knows standard input by."
+    "--stdin-name", default=STDIN, metavar="NAME", help="Name of standard input for --state."
 )
 @similarity_options
 @output_option
@@ -102,11 +103,13 @@ def command(
     packed if its name ends in .gz, .bz2, .xz or .zst.
     """
     if output == "json" and STDIN in (unique, duplicates, dead_letter):
-        raise click.UsageError("-o json and an output both want standard output; name a file")
+        raise click.UsageError(
+            "-o json and an output cannot both use standard output; give the output a file name"
+        )
     config = config_of(similarity, inputs)
     shadow = config.output.mode == "shadow"
     if state is not None and similarity["seed"] is not None:
-        raise click.UsageError("--state keeps the seed it was made with; leave --seed out")
+        raise click.UsageError("--state keeps the seed that its index was made with; remove --seed")
     seed = None if state is not None else seed_of(similarity, config)
     job = FileRun(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow, seed)
     started = time.monotonic()

@@ -22,7 +22,7 @@ from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexRefused
 from streamfilter.process import standard
-from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary
+from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary, counted
 
 SHOWN = 20
 EXAMPLES = """\b
@@ -31,8 +31,8 @@ Examples:
   streamfilter forget --config streamfilter.yaml story-17 story-18 --yes
   streamfilter forget --config streamfilter.yaml --file ids.txt --yes      an id a line
 \b
-The service needs input.tombstones: forget. It forgets the documents before the tombstones, and
-passes those on to the unique topic. With index.scope: partition every partition gets one.
+The service needs input.tombstones: forget. It forgets the documents that came before a tombstone,
+and forwards the tombstone to the unique topic. With index.scope: partition each partition gets one.
 """
 
 
@@ -41,7 +41,7 @@ passes those on to the unique topic. With index.scope: partition every partition
 @click.argument("ids", nargs=-1)
 @click.option("--file", "file", type=click.File(encoding="utf-8"), metavar="IDS",
               help="A file with an id a line; - is standard input.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Write them; else nothing is written.")
+@click.option("--yes", is_flag=True, help="Write the tombstones.")
 def command(
     files: tuple[Path, ...],
     overrides: tuple[str, ...],
@@ -49,21 +49,19 @@ def command(
     file: Iterable[str] | None,
     yes: bool,
 ) -> int:
-    """Let the service forget the documents of IDS: a record without a value for each of them.
+    """Make the service forget the documents of IDS, by a record without a value for each id.
 
-    Without --yes: say what the index of this host would forget, and write nothing.
+    Without --yes nothing is written. It shows what the index of this host would forget.
     """
     options.say_unread(files)
     config = options.load(files, overrides)
     if not config.input.forgets:
-        cure = (
-            "set it to forget, for the service too: as it is, tombstones are no more than passed on"
-        )
+        cure = "set it to forget, in the configuration of the service, too"
         raise ConfigError([Problem("input.tombstones", f"it is {config.input.tombstones}", cure)])
     asked = _asked([*ids, *_lines(file)])
     if not yes:
         _say_what_would_go(config, asked)
-        standard.say(f"nothing was written; --yes writes {_tombstones(len(asked))}")
+        standard.say(f"nothing was written; --yes writes {counted(len(asked), 'tombstone')}")
         return ExitCode.OK
     from streamfilter.kafka.clients import plain_producer
     from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
@@ -84,7 +82,7 @@ def command(
         feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
-    standard.say(f"wrote {_tombstones(len(asked) * len(targets))} to {config.input.topic}")
+    standard.say(f"wrote {counted(len(asked) * len(targets), 'tombstone')} to {config.input.topic}")
     return ExitCode.OK
 
 
@@ -108,7 +106,9 @@ def _asked(ids: Iterable[str]) -> list[str]:
         try:
             size = len(id_.encode())
         except UnicodeEncodeError:
-            raise click.UsageError(f"{id_[:40]!r} is no text, and no document's id") from None
+            raise click.UsageError(
+                f"{id_[:40]!r} is not valid Unicode, so no document has it as its id"
+            ) from None
         if size > ID_BYTES_MAX:
             raise click.UsageError(
                 f"{id_[:40]}… has {size} bytes; no document's id has more than {ID_BYTES_MAX}"
@@ -125,23 +125,22 @@ def _say_what_would_go(config: Config, asked: list[str]) -> None:
             places = indexes_in(config.index.path)
         except IndexRefused:
             standard.say(
-                f"there is no index in {config.index.path}: who remembers is not known here"
+                f"there is no index in {config.index.path}, so the documents cannot be counted"
             )
             return
         for path in places:
             with viewed(path, seed=seed) as view:
                 if not view.ids:
                     standard.say(
-                        f"{path}: was made without ids; run refuses it, and says the ways out"
+                        f"{path} does not find documents by id; `streamfilter run` prints the cure"
                     )
                     return
                 known.update({id_: len(view.ordinals_of(id_)) for id_ in asked})
     for id_ in asked[:SHOWN]:
-        standard.say(f"{id_}: {known[id_]} documents" if known[id_] else f"{id_}: not remembered")
+        held = counted(known[id_], "document") if known[id_] else "not remembered"
+        standard.say(f"{id_}: {held}")
     if len(asked) > SHOWN:
-        standard.say(f"… and {len(asked) - SHOWN:,} more ids")
-    standard.say(f"{known.total():,} documents of {len(+known):,} ids would be forgotten")
-
-
-def _tombstones(count: int) -> str:
-    return f"{count:,} tombstones" if count != 1 else "a tombstone"
+        standard.say(f"… and {counted(len(asked) - SHOWN, 'more id')}")
+    standard.say(
+        f"{counted(known.total(), 'document')} of {counted(len(+known), 'id')} would be forgotten"
+    )

@@ -35,19 +35,23 @@ Examples:
   streamfilter init --broker kafka:9092 --topic news     looks at the topic's records
   streamfilter init --reference                          every setting and its default
 \b
-The environment's settings are used for the look: STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD and
-its like. None of them is written.
+To connect, settings of the environment are used, such as STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD.
+None of them is written.
 """
 
 
 @click.command("init", epilog=EPILOG)
 @click.argument("path", default=options.STARTER, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--broker", metavar="HOST:PORT", help="Look there at the topic's latest records.")
+@click.option(
+    "--broker", metavar="HOST:PORT", help="Read the topic's latest records from these brokers."
+)
 @click.option("--topic", help="Topic to read.")
 @click.option("--text", metavar="POINTER", help="JSON Pointer to the text.")
 @click.option("--id", "identity", metavar="POINTER", help="JSON Pointer to the id.")
-@click.option("--reference", is_flag=True, help="Only print every setting, with its reason.")
-@click.option("--force", is_flag=True, help="Write over files that are there.")
+@click.option(
+    "--reference", is_flag=True, help="Only print every setting with its default and meaning."
+)
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(
     path: Path,
     broker: str | None,
@@ -67,7 +71,7 @@ def command(
     schema = path.with_suffix(".schema.json")
     for file in (path, schema):
         if os.path.exists(file) and not force:
-            raise click.UsageError(f"{file} is there already; --force writes over it")
+            raise click.UsageError(f"{file} exists; --force overwrites it")
     asks = sys.stdin is not None and sys.stdin.isatty()
     if asks and broker is None:
         broker = click.prompt("Brokers to look at (empty: none)", default="", err=True) or None

@@ -40,7 +40,7 @@ class Named(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return *value* as a path; an empty one is a variable that a script did not set."""
         if not value:
-            self.fail("no name; is the variable set that it came from?", param, ctx)
+            self.fail("the path is empty; is the variable set that it came from?", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -101,7 +101,7 @@ _OUTPUT = click.option(
     "-o",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="Form of the answer on standard output.",
+    help="Format of the answer on standard output.",
 )
 
 
@@ -139,8 +139,8 @@ def say_unread(files: tuple[Path, ...]) -> None:
     """Report a configuration in this directory that no option names, to explain the defaults."""
     if not files and os.path.isfile(STARTER):
         standard.say(
-            f"no --config is given: the settings are the defaults, the variables STREAMFILTER_… "
-            f"and --set; {STARTER} is here and is not read (--config {STARTER} reads it)"
+            f"{STARTER} in this directory is not read, because no --config is given; to use it: "
+            f"--config {STARTER}"
         )
 
 

@@ -22,11 +22,10 @@ Examples:
   streamfilter pairs news.jsonl.gz --text /body --threshold 0.7 --clusters
   streamfilter pairs poems.jsonl --shingle char:3 -o json
 \b
-A cluster is a star: each member is similar to the centre, its first document, and members need
-not be similar to each other. With --clusters components it is all that hangs together: whoever is
-similar to any member, so that the ends of a chain may be unlike. Pairs are found by the same
-bands as in the service, so one in a hundred at the very threshold is missed (`streamfilter plan`
-shows the curve).
+A cluster is a star: each member is similar to the centre, its first document. Members need not be
+similar to each other. With --clusters components, each document that is similar to a member is a
+member, so the ends of a chain may be unlike. Pairs are found by the same bands as in the service.
+One pair in a hundred exactly at the threshold is missed; `streamfilter plan` shows the curve.
 """
 
 
@@ -51,14 +50,14 @@ class _Pairs(click.Command):
     "--clusters",
     type=click.Choice(CLUSTERS),
     metavar="[stars|components]",
-    help="Print clusters instead of pairs: stars unless components are asked for.",
+    help="Print clusters instead of pairs; stars by default.",
 )
 @click.option(
     "--dead-letter",
     metavar="PATH",
     shell_complete=completed_files,
-    help="Lines that cannot be read. Without it the first one stops the command (exit 65), with "
-    "it only a file of nothing else.",
+    help="File for lines that cannot be read. Without it the first such line stops the command "
+    "(exit 65). With it, only a file of nothing else does.",
 )
 @similarity_options
 @output_option

@@ -64,20 +64,26 @@ def duration_of(
     except ValueError as error:
         raise click.BadParameter(f"{value!r}: {error}") from error
     if duration is not None and duration <= timedelta(0):
-        raise click.BadParameter("it would remember nothing; write 30d, or leave it out")
+        raise click.BadParameter("nothing would be remembered; write 30d, or leave it out")
     return duration
 
 
 @click.command()
-@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Similarity wanted.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Similarity that makes a duplicate.",
+)
 @click.option("--slots", type=click.IntRange(1, 1024), help="Slots of the signature.")
 @click.option(
     "--recall",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Share of the pairs at the threshold that must become candidates.",
 )
-@click.option("--bands", type=click.IntRange(1, 1024), help="Look at this shape instead ...")
-@click.option("--rows", type=click.IntRange(1, 1024), help="... and say what it finds.")
+@click.option(
+    "--bands", type=click.IntRange(1, 1024), help="Number of bands: shows what this shape finds ..."
+)
+@click.option("--rows", type=click.IntRange(1, 1024), help="... and slots of a band.")
 @click.option(
     "--layout", type=click.Choice(LAYOUTS), help="bands, or keys of slots chosen at random."
 )
@@ -85,7 +91,7 @@ def duration_of(
     "--spread",
     callback=spread_of,
     metavar="S:N,...",
-    help="A document meets N earlier ones of similarity S: count its candidates.",
+    help="A document has N earlier ones of similarity S: counts its candidates.",
 )
 @click.option(
     "--sample",
@@ -99,7 +105,7 @@ def duration_of(
     "--rate",
     type=click.FloatRange(0, min_open=True),
     metavar="R",
-    help="Documents a second: say what a memory of them takes.",
+    help="Documents a second: shows what an index for them takes.",
 )
 @click.option(
     "--retention",
@@ -111,7 +117,7 @@ def duration_of(
     "--documents",
     type=click.IntRange(1),
     metavar="N",
-    help="At most so many are remembered, the last ones.",
+    help="Most documents that are remembered.",
 )
 @click.option(
     "--shingles",
@@ -119,7 +125,7 @@ def duration_of(
     default=170,
     metavar="K",
     show_default=True,
-    help="Of a document, in the mean: more make larger records.",
+    help="Mean number of shingles of a document.",
 )
 @config_options
 @output_option
@@ -130,9 +136,9 @@ def command(
     rate: float | None, retention: timedelta | None, documents: int | None, shingles: int,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str, **sampled: Any,
 ) -> None:  # fmt: skip
-    """Choose bands and rows for a threshold and a recall, or say what a shape finds.
+    """Choose bands and rows for a threshold and a recall, or show what a shape finds.
 
-    And how large a memory becomes, from measured costs: disk, RAM, changelog, time to restore.
+    It also shows how large an index becomes, from measured costs: disk, RAM, changelog, restore.
 
     \b
     Examples:
@@ -183,7 +189,7 @@ def _planned(threshold: float, slots: int, recall: float, layout: str) -> Shape:
     try:
         return plan(threshold, slots=slots, recall=recall, layout=layout)
     except ValueError as error:
-        cure = "more --slots, or a lower --recall"
+        cure = "give more --slots, or a lower --recall"
         raise ConfigError([Problem("plan", str(error), cure)]) from error
 
 
@@ -197,7 +203,7 @@ def _possible(shape: Shape) -> Shape:
         Scheme(shape.bands, shape.rows, shape.slots, layout=shape.layout)
     except ValueError as error:
         needed = shape.bands * shape.rows
-        cure = f"--slots {needed}, a smaller shape, or --layout random"
+        cure = f"give --slots {needed}, a smaller shape, or --layout random"
         raise ConfigError([Problem("plan", str(error), cure)]) from error
     return shape
 
@@ -233,7 +239,7 @@ def _capacity(
         raise click.UsageError("--retention needs --rate: how many documents come in that time")
     if rate is not None and retention is None and documents is None:
         raise click.UsageError(
-            "a memory of a --rate alone grows for ever; give --retention, or --documents"
+            "an index of a --rate alone grows for ever; give --retention, or --documents"
         )
     most = remembered(rate=rate, retention=retention, most=documents)
     if most is None:

@@ -19,6 +19,7 @@ from streamfilter.commands.views import (
 from streamfilter.matching.search import Candidate, search
 from streamfilter.process import standard
 from streamfilter.process.terminal_escapes import inline
+from streamfilter.stops import counted
 
 EPILOG = """\b
 Examples:
@@ -26,20 +27,25 @@ Examples:
   streamfilter query --state memory/ @story.txt --threshold 0.6
   streamfilter query --state memory/ --id story-000003 -o json
 \b
-The index may be in use: it is read as it is at this moment, and its owner notices nothing.
---id reads all documents to find the one, about a second for each hundred thousand; not in an
-index that was made with input.tombstones: forget.
-Below the threshold that the index was planned for, similar documents meet less often.
+The index may be in use: it is only read, as it is at this moment. --id reads all documents, about a
+second for each hundred thousand, unless the index was made with input.tombstones: forget. Below the
+threshold that the index was planned for, fewer of the similar documents are found.
 """
 
 
 @click.command(epilog=EPILOG)
 @view_options
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Most near-duplicates that are printed.",
+)
 def command(text: str | None, id_: str | None, limit: int, output: str, **given: Any) -> None:
     """Find the near-duplicates of TEXT in an index, also while it is used.
 
-    @path reads TEXT from a file; @@ begins a TEXT with an @.
+    @path reads TEXT from a file; @@ stands for an @ at its beginning.
     """
     wanted = asked(text, id_)
     found: list[tuple[OpenIndex, Candidate]] = []
@@ -83,8 +89,8 @@ def _fields(place: OpenIndex, found: Candidate) -> dict[str, object]:
 def _report(answer: dict[str, Any]) -> str:
     """Return the answer for a person."""
     lines = [
-        f"{answer['duplicates']:,} near-duplicates at {answer['threshold']:g} among "
-        f"{answer['documents']:,} documents; {answer['candidates']:,} shared a band"
+        f"{counted(answer['duplicates'], 'near-duplicate')} at {answer['threshold']:g} among "
+        f"{counted(answer['documents'], 'document')}; {answer['candidates']:,} shared a band"
     ]
     width = max((len(each["id"]) for each in answer["matches"]), default=0)
     for each in answer["matches"]:

@@ -20,7 +20,7 @@ from streamfilter.index.directory.lock_and_marker import (
 from streamfilter.index.directory.opening import wipe_index
 from streamfilter.index.errors import file_errors
 from streamfilter.process import standard
-from streamfilter.stops import ConfigError, ExitCode, Problem
+from streamfilter.stops import ConfigError, ExitCode, Problem, counted
 
 if TYPE_CHECKING:
     from streamfilter.kafka.group_reset import Found
@@ -31,26 +31,25 @@ Examples:
   streamfilter reset --config streamfilter.yaml --yes
   streamfilter reset --config streamfilter.yaml --outputs --yes
 \b
-Removes the changelog topic, the group with its offsets, and the index in index.path of this host;
-with --outputs also the records of the output topics. Afterwards `run` reads the input from
-input.start again, and every document counts as new. Refused while a process of the group
-is alive. If it is interrupted, run it again: `run` refuses what is removed half-way.
-Its user needs READ and DELETE on the changelog, DELETE and DESCRIBE on the group, and DELETE
-on the outputs.
+Removes the changelog topic, the group with its offsets, and the index in index.path of this host.
+With --outputs it also deletes the records of the output topics. Afterwards `run` reads the input
+from input.start again, and every document counts as new. It is refused while a process of the
+group is alive. If it is interrupted, run it again; until then `run` refuses to start. It needs
+READ and DELETE on the changelog, DELETE and DESCRIBE on the group, and DELETE on the outputs.
 """
 
 
 @click.command("reset", epilog=EPILOG)
 @options.config_options
 @click.option("--outputs", is_flag=True, help="Delete the records of the output topics, too.")
-@click.option("--yes", is_flag=True, help="Do it; else it is only said what would be done.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done, as without --yes.")
+@click.option("--yes", is_flag=True, help="Remove it; else only show what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed, as without --yes.")
 def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], outputs: bool, yes: bool, dry_run: bool
 ) -> int:
-    """Let the group begin anew: remove its changelog, its offsets and its index.
+    """Let the group start over: remove its changelog, its offsets and its index.
 
-    Without --yes: say what would be removed, and change nothing.
+    Without --yes nothing is changed. It shows what would be removed.
     """
     if yes and dry_run:
         raise click.UsageError("give --yes or --dry-run, not both")
@@ -81,7 +80,8 @@ def command(
         for place in places:
             wipe_index(place)
     standard.say(
-        "done. On other hosts of the group remove index.path as well, or `run` refuses it there"
+        "done; also remove index.path on the other hosts of the group, or `run` refuses to start "
+        "there"
     )
     return ExitCode.OK
 
@@ -106,8 +106,8 @@ def _refuse_alive(config: Config, members: tuple[str, ...], places: list[Path]) 
         seconds = config.kafka.session_timeout.total_seconds()
         got = f"the group {config.kafka.group!r} is alive: {', '.join(sorted(members))}"
         cure = (
-            "stop every process of the group, standbys too, and run this again; one that was "
-            f"killed counts for {seconds:g} s more (kafka.session_timeout)"
+            "stop every process of the group, standbys too, and run this again; a killed one "
+            f"counts as alive for {seconds:g} s (kafka.session_timeout)"
         )
         raise ConfigError([Problem("kafka.group", got, cure)])
     with failing():
@@ -124,8 +124,11 @@ def _lines(config: Config, found: Found, emptied: dict[str, int], places: list[P
     if found.changelog is None:
         lines.append(f"  topic {changelog} is not there")
     else:
-        lines.append(f"  topic {changelog}, {found.changelog:,} offsets")
-    lines += [f"  the records of topic {name}, {held:,} offsets" for name, held in emptied.items()]
+        lines.append(f"  topic {changelog}, {counted(found.changelog, 'offset')}")
+    lines += [
+        f"  the records of topic {name}, {counted(held, 'offset')}"
+        for name, held in emptied.items()
+    ]
     lines.append(f"  the group {group}{' and its offsets' if found.group else ' is not there'}")
     lines += [f"  the index in {place}" for place in places] or [
         f"  there is no index in {config.index.path}"
@@ -133,6 +136,6 @@ def _lines(config: Config, found: Found, emptied: dict[str, int], places: list[P
     if found.waiting is not None:
         lines.append(
             f"then `run` begins at input.start ({config.input.start}) of {config.input.topic}, "
-            f"which holds {found.waiting:,} offsets"
+            f"which holds {counted(found.waiting, 'offset')}"
         )
     return lines

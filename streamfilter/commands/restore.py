@@ -16,8 +16,8 @@ EPILOG = """\b
 Example:
   streamfilter restore backups/2026-11-22 --state state/
 \b
-The directory must be new or empty. Every byte is held against the sum that the backup wrote. Then
-start the service: it reads from the changelog what came after the backup.
+The directory must be new or empty. Every byte is checked against the backup's checksums. Then start
+the service: it reads from the changelog what came after the backup.
 """
 
 
@@ -26,7 +26,7 @@ start the service: it reads from the changelog what came after the backup.
 @state_option
 @click.argument("backup", type=Named(path_type=Path))
 def command(output: str, state: Path, backup: Path) -> None:
-    """Bring the index in BACKUP back into a new state directory."""
+    """Restore the index in BACKUP into a new state directory."""
     with failing(state), progress("restoring", size_of(backup)) as advanced:
         copied = restore(backup, state, advanced=advanced)
     if output == "json":

@@ -39,7 +39,7 @@ logger = logging.getLogger("streamfilter.run")
 @click.option(
     "--accept-positions",
     is_flag=True,
-    help="Go on where the group's offsets or the input disagree with the changelog.",
+    help="Continue although the group's offsets or the input disagree with the changelog.",
 )
 @click.option(
     "--rewrite-changelog",
@@ -54,9 +54,9 @@ def command(
 ) -> int:
     """Filter between Kafka topics, exactly once, until stopped.
 
-    SIGTERM or Ctrl-C: the batch is finished and committed, then the process ends with 0; if a call
-    to a broker does not return, after 20 s with 75, as a kill would. A second process of the same
-    group (with its own index.path and http.port) stands by.
+    At SIGTERM or Ctrl-C it commits the current batch and ends with 0. If a call to a broker does
+    not return, it ends after 20 s with 75, as after a kill. A second process of the same group,
+    with its own index.path and http.port, is a standby.
     """
     from streamfilter.kafka.service_start import serve
 

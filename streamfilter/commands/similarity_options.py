@@ -27,13 +27,13 @@ FILE_OPTIONS = (
         "--format",
         "file_format",
         type=click.Choice([*LINES_ARE, "lines", "csv", "avro", "parquet"]),
-        help="Of the files: what their names do not say (.csv, .avro, .parquet).",
+        help="Format of the files, if their names do not show it (.csv, .avro, .parquet).",
     ),
     click.option(
         "--text",
         multiple=True,
         metavar="POINTER",
-        help="JSON Pointer to the text [/text]; given again, each that is there is a line of it.",
+        help="JSON Pointer to the text [/text]; may be given again to join several fields.",
     ),
     click.option(
         "--id",
@@ -41,7 +41,7 @@ FILE_OPTIONS = (
         multiple=True,
         callback=once,
         metavar="POINTER",
-        help="JSON Pointer to the id [/id]; none: its position.",
+        help="JSON Pointer to the id [/id]; none: the position is the id.",
     ),
 )
 """Options for the format of a file's records, and where text and id are in them."""
@@ -54,20 +54,21 @@ _OPTIONS = (
     click.option(
         "--shingle",
         metavar="KIND:SIZE",
-        help="word:3 (default); stopword:2 for pages with adverts and menus; for short texts and "
-        "languages without spaces char:3 to char:5.",
+        help="word:3 (default); stopword:2 for pages with adverts and menus; char:3 to char:5 for "
+        "short texts and languages without spaces.",
     ),
     click.option(
         "--seed",
         type=click.IntRange(0, SEED_MAX),
         metavar="N",
-        help="Draws the hashes [0]: the same file and number, the same answer. For texts that "
-        "somebody may have made to collide: --set index.seed_file=PATH, a secret.",
+        help="Number that the hashes are made from [0]. The same file and number give the same "
+        "answer. If texts may be made to collide on purpose, use --set index.seed_file=PATH, "
+        "a secret.",
     ),
     click.option(
         "--workers",
         metavar="auto|N",
-        help="Processes that sketch beside this one [0]; no output depends on it.",
+        help="Worker processes that sketch beside this one [0]; no output depends on it.",
     ),
 )
 

@@ -12,6 +12,7 @@ from streamfilter.commands.options import Named
 from streamfilter.config.configuration import Config
 from streamfilter.index.directory.backup_manifest import Copied
 from streamfilter.index.errors import IndexFault, as_stop
+from streamfilter.stops import counted
 
 state_option = click.option(
     "--state",
@@ -24,8 +25,8 @@ found_state_option = click.option(
     "--state",
     metavar="DIR",
     type=Named(path_type=Path),
-    help="State directory of filter, of a Deduplicator, or the service's index.path, which is "
-    "what --config names.",
+    help="State directory of filter or of a Deduplicator, or the service's index.path (default: "
+    "that of --config).",
 )
 
 
@@ -53,7 +54,7 @@ def failing(made: Path | None = None) -> Iterator[None]:
         yield
     except IndexFault as fault:
         cure = f"make room, remove {made}, and run it again" if made else "make room, run it again"
-        raise as_stop(fault, stays="nothing of what was there is changed", cure=cure) from fault
+        raise as_stop(fault, stays="the existing files are unchanged", cure=cure) from fault
 
 
 def as_fields(copied: Copied) -> dict[str, object]:
@@ -71,7 +72,7 @@ def as_fields(copied: Copied) -> dict[str, object]:
 def line(copied: Copied) -> str:
     """Return the same, for a person."""
     return (
-        f"{copied.name}: {copied.documents:,} documents, {copied.bytes / 1e6:,.1f} MB"
+        f"{copied.name}: {counted(copied.documents, 'document')}, {copied.bytes / 1e6:,.1f} MB"
         f"{as_of(copied.progress.changelog_offset)}"
     )
 

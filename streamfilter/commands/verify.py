@@ -18,9 +18,7 @@ from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.process import standard
-from streamfilter.similarity.scheme import scheme_of
-from streamfilter.similarity.sketch import Sketcher
-from streamfilter.stops import ExitCode
+from streamfilter.stops import ExitCode, counted
 
 NOT_WHOLE = 1
 EPILOG = """\b
@@ -29,7 +27,7 @@ Examples:
   streamfilter verify --state backup/ -o json
 \b
 Reads everything, a minute or two for each million documents; the index may be in use.
-Exit 0: whole. Exit 1: not whole; delete the directory, and the changelog brings it back.
+Exit 0: whole. Exit 1: not whole; delete the directory, and the next start restores the index.
 """
 
 
@@ -40,7 +38,7 @@ Exit 0: whole. Exit 1: not whole; delete the directory, and the changelog brings
 def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str, state: Path | None
 ) -> int:
-    """Say whether an index is whole: every block, and every entry against the others."""
+    """Check whether an index is whole: every block, and every entry against the others."""
     config = load(files, overrides)
     directory, seed_file = state_of(config, state, files), config.index.seed_file
     with failing():
@@ -86,6 +84,6 @@ def _line(answer: dict[str, Any]) -> str:
     if answer["problems"]:
         return "\n    ".join([f"{answer['path']}: not whole", *answer["problems"]])
     return (
-        f"{answer['path']}: whole; {answer['documents']:,} documents in {answer['buckets']:,} "
-        f"buckets{as_of(answer['changelog_offset'])}"
+        f"{answer['path']}: whole; {counted(answer['documents'], 'document')} in "
+        f"{counted(answer['buckets'], 'bucket')}{as_of(answer['changelog_offset'])}"
     )

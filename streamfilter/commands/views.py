@@ -41,7 +41,7 @@ _OPTIONS = (
     click.option("--id", "id_", metavar="ID", multiple=True, callback=once,
                  help="Look for this document of the index instead."),
     click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
-                 help="Instead of the index's own."),
+                 help="Similarity that makes a duplicate, instead of the index's own."),
 )  # fmt: skip
 
 
@@ -121,7 +121,8 @@ def asked(text: str | None, id_: str | None) -> str | None:
     """
     if (text is None) is (id_ is None):
         raise click.UsageError(
-            "give a TEXT (or @file; @@ begins it with @), or --id ID of a document in the index"
+            "give a TEXT (or @file; @@ stands for an @ at its beginning), or --id ID of a "
+            "document in the index"
         )
     return None if text is None else text_of(text)
 
@@ -168,8 +169,8 @@ def stored_as(place: OpenIndex, id_: str) -> Documents | None:
 def unknown(id_: str | None, state: Path) -> Stop:
     """Return the refusal of an id that no index has."""
     return Stop(
-        f"{state}: no document has the id {id_!r}\n    cure: only forwarded documents are in the "
-        "index; give the text itself, or @file, to ask about a withheld one",
+        f"{state}: no document has the id {id_!r}\n    cure: give the text itself, or @file; "
+        "only forwarded documents are in the index, not withheld ones",
         exit_code=ExitCode.USAGE,
     )
 

@@ -29,7 +29,7 @@ REFUSED_PROPERTIES = {
     "offset.store.method": "offsets belong to the transaction; remove it",
     "isolation.level": "aborted records must never be judged; remove it",
     "transactional.id": "it follows from kafka.group and the task; remove it",
-    "enable.idempotence": "transactions need it on; remove it",
+    "enable.idempotence": "transactions need it enabled; remove it",
     "auto.offset.reset": "a silent jump would lose records; use input.start for a new group",
     "topic.auto.offset.reset": "a silent jump would lose records; use input.start",
     "group.id": "set kafka.group instead",
@@ -40,7 +40,7 @@ REFUSED_PROPERTIES = {
     "request.required.acks": "a transaction needs all acknowledgements; remove it",
     "max.in.flight": "more than five break the order; remove it",
     "max.in.flight.requests.per.connection": "more than five break the order; remove it",
-    "enable.gapless.guarantee": "a fatal error would replace a retry; remove it",
+    "enable.gapless.guarantee": "it turns a retry into a fatal error; remove it",
     "allow.auto.create.topics": "a typing mistake must not create a topic; remove it",
     "delivery.report.only.error": "the changelog's offset comes with the report; remove it",
     "dr_cb": _OURS,
@@ -97,13 +97,14 @@ def _schemas(config: Config) -> Iterator[Problem]:
     """Formats with schemas have them from one place; no other format has any."""
     given, url = config.input, config.input.registry.url
     if given.message and (given.format, given.framing) != ("protobuf", "none"):
-        yield Problem("input.message", "has a meaning only for bare values of format protobuf",
-                      "set input.framing: none, or leave it out")  # fmt: skip
+        yield Problem("input.message", "applies only to protobuf values without a frame",
+                      "set input.framing: none, or remove input.message")  # fmt: skip
     if not given.has_schema:
         for key, value in (("schema_file", given.schema_file), ("registry.url", url)):
             if value is not None:
-                yield Problem(f"input.{key}", f"has no meaning with input.format {given.format}",
-                              "set input.format: avro or protobuf, or leave it out")  # fmt: skip
+                got = f"does not apply to input.format {given.format}"
+                cure = "set input.format: avro or protobuf, or remove this setting"
+                yield Problem(f"input.{key}", got, cure)
         return
     if (given.schema_file is None) is (url is None):
         yield Problem("input.schema_file", f"format {given.format} needs one place of its schemas",
@@ -116,12 +117,16 @@ def _registry(config: Config, url: str) -> Iterator[Problem]:
     given = config.input.registry
     if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", url):
         yield Problem("input.registry.url", "expected http:// or https://, a host, and no user",
-                      "write it like https://registry:8081; a user has a key here")  # fmt: skip
+                      "write it like https://registry:8081, and put a user into "
+                      "input.registry.user")  # fmt: skip
     if given.token is not None and given.user is not None:
-        yield Problem("input.registry.token", "a user is given, too", "use one of the two")
+        yield Problem(
+            "input.registry.token", "input.registry.user is set, too", "remove one of the two"
+        )
     if (given.user is None) is not (given.password is None):
-        yield Problem("input.registry.user", "a user or a password without the other",
-                      "give both")  # fmt: skip
+        yield Problem("input.registry.user", "a user without a password, or a password without a "
+                                             "user",
+                      "set both input.registry.user and input.registry.password")  # fmt: skip
     if not 0.1 <= given.timeout.total_seconds() <= 60:
         yield Problem("input.registry.timeout", f"got {format_duration(given.timeout)}",
                       "use 100ms to 60s; the default is 5s")  # fmt: skip
@@ -144,7 +149,7 @@ def _overlaps(config: Config) -> Iterator[Problem]:
                           "use key, header:NAME, or null: the source position")  # fmt: skip
         elif _overlap(text, id_):
             how = "also" if text == id_ else f"within, or holds, {text}, which is"
-            cure = "point at a field of its own, or use null: the source position"
+            cure = "point to a field of its own, or use null: the source position"
             yield Problem("input.id", f"{id_} is {how} input.text", cure)
 
 
@@ -159,18 +164,18 @@ def _records(config: Config) -> Iterator[Problem]:
     given, records = config.input, config.input.records
     if records and not given.fields:
         yield Problem("input.fields", "format fields has no fields to compare",
-                      "name some, such as /name: words and /phone: digits")  # fmt: skip
+                      "name at least one, such as /name: words")  # fmt: skip
     if not records and (given.fields or given.held_out):
         key = "fields" if given.fields else "held_out"
-        yield Problem(f"input.{key}", f"has no meaning with input.format {given.format}",
-                      "set input.format: fields, or leave it out")  # fmt: skip
+        yield Problem(f"input.{key}", f"does not apply to input.format {given.format}",
+                      "set input.format: fields, or remove this setting")  # fmt: skip
     if given.held_out in given.fields:
         yield Problem("input.held_out", f"{given.held_out} is also one of input.fields",
-                      "take a field that is not compared, or leave it out")  # fmt: skip
+                      "name a field that is not compared, or remove input.held_out")  # fmt: skip
     verify = config.verify
     if records and (verify.method != "exact" or verify.containment or verify.short_threshold):
         yield Problem("verify", "records are compared field by field, not by sets of shingles",
-                      "leave method, containment and short_threshold out")  # fmt: skip
+                      "remove verify.method, containment and short_threshold")  # fmt: skip
 
 
 def _properties(config: Config) -> Iterator[Problem]:
@@ -191,7 +196,7 @@ def _brokers(key: str, properties: Mapping[str, object]) -> Iterator[Problem]:
         match = _BROKER.fullmatch(broker.strip())
         if match is None or not 0 < int(match["port"] or 1) < 1 << 16:
             yield Problem(key, f"number {number} of {len(brokers)} is no HOST:PORT",
-                          "write it like kafka:9092; with TLS too, which is security.protocol's"
+                          "write it like kafka:9092, with TLS too: TLS is set by security.protocol"
                           )  # fmt: skip
 
 
@@ -200,28 +205,41 @@ def _timeouts(config: Config) -> Iterator[Problem]:
                        ("transaction_timeout", config.kafka.transaction_timeout)):  # fmt: skip
         if not 1 <= value.total_seconds() <= 900:
             got = f"got {format_duration(value)}; expected 1s to 15m"
-            cure = "brokers refuse more; less would lose the task at every pause"
+            cure = (
+                "set it to 10s, the default: brokers refuse more, and less loses the task at "
+                "each pause"
+            )
             yield Problem(f"kafka.{key}", got, cure)
     if config.http.stalled_after.total_seconds() < 1:
-        yield Problem("http.stalled_after", "expected at least 1s", "the default is 60s")
+        yield Problem(
+            "http.stalled_after", "expected at least 1s", "set http.stalled_after: 60s, the default"
+        )
     elif config.http.stalled_after <= config.kafka.transaction_timeout:
         got = (
             f"got {format_duration(config.http.stalled_after)}; one call may take as long as "
             f"kafka.transaction_timeout, {format_duration(config.kafka.transaction_timeout)}"
         )
-        yield Problem("http.stalled_after", got, "let it be several times as long")
+        yield Problem(
+            "http.stalled_after",
+            got,
+            "set http.stalled_after to several times kafka.transaction_timeout",
+        )
     if config.http.stuck_after.total_seconds() < 1:
-        yield Problem("http.stuck_after", "expected at least 1s", "the default is 5m")
+        yield Problem(
+            "http.stuck_after", "expected at least 1s", "set http.stuck_after: 5m, the default"
+        )
     if config.batch.latency.total_seconds() > 60:
         yield Problem("batch.latency", f"got {format_duration(config.batch.latency)}; "
-                      "expected at most 60s", "the default is 20ms")  # fmt: skip
+                      "expected at most 60s", "set batch.latency: 20ms, the default")  # fmt: skip
 
 
 def _sizes(config: Config) -> Iterator[Problem]:
     if config.limits.document > 1 << 30:
-        yield Problem("limits.document", "expected at most 1Gi", "Kafka's records are smaller")
+        yield Problem(
+            "limits.document", "expected at most 1Gi", "set limits.document: 10Mi, the default"
+        )
     if config.batch.bytes > 1 << 30:
-        yield Problem("batch.bytes", "expected at most 1Gi", "the default is 8Mi")
+        yield Problem("batch.bytes", "expected at most 1Gi", "set batch.bytes: 8Mi, the default")
 
 
 _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (

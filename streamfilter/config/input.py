@@ -16,17 +16,19 @@ class RegistrySection(Section):
 
     url: str | None = Field(
         default=None,
-        description="Such as https://registry:8081. It is asked once for each schema; while it "
-        "does not answer, the task pauses.",
+        description="Address, such as https://registry:8081. Each schema is fetched once. The "
+        "task pauses while the registry does not answer.",
     )
     user: str | None = Field(default=None, description="For basic authentication.")
-    password: Secret | None = Field(default=None, description="Of that user.")
+    password: Secret | None = Field(default=None, description="The user's password.")
     token: Secret | None = Field(default=None, description="For bearer authentication.")
     ca_file: Path | None = Field(
-        default=None, description="Certificates that an https url is trusted by; else the system's."
+        default=None,
+        description="File of the certificates (CA) that an https registry is "
+        "checked with. null: the system's.",
     )
     timeout: Duration = Field(
-        default=timedelta(seconds=5), description="The longest that an answer is waited for."
+        default=timedelta(seconds=5), description="How long to wait for an answer of the registry."
     )
 
 
@@ -37,81 +39,84 @@ class InputSection(Section):
     format: Literal["avro", "json", "json_schema", "protobuf", "text", "fields"] = Field(
         default="json",
         description="json, avro, protobuf, json_schema (JSON in a schema registry's frame): text "
-        "and id by JSON Pointer; text: the whole value is the text; "
-        "fields: JSON records such as customers, compared field by field. avro needs the extra "
-        "of that name.",
+        "and id are found by JSON Pointer. text: the whole value is the text. fields: "
+        "JSON records such as customers, compared field by field. avro needs the "
+        "extra of that name.",
     )
     file_format: Literal["auto", "lines", "csv", "avro", "parquet"] = Field(
         default="auto",
-        description="Over files (--format): lines; csv, whose first row names the columns; avro: "
-        "container files; parquet. The last two need the extra of that name. auto: as a file's "
-        "name says, such as news.csv, else lines.",
+        description="Format of files (--format). lines: a record a line; csv: the first row names "
+        "the columns; avro: container files; parquet. The last two need the extra of "
+        "that name. auto: by the file's name, such as news.csv, else lines.",
     )
     schema_file: Path | None = Field(
         default=None,
         description="With format avro or protobuf: the file of the schema that all records were "
-        "written by, such as article.avsc or article.proto, instead of a registry.",
+        "written with, such as article.avsc or article.proto. It replaces a registry.",
     )
     registry: RegistrySection = RegistrySection()
     framing: Literal["registry", "none"] = Field(
         default="registry",
         description="With format avro or protobuf. registry: values begin with a byte 0 and a "
-        "schema's id in four bytes, or the header __value_schema_id holds it; none: values are "
-        "bare.",
+        "schema's id in four bytes, or the header __value_schema_id holds the id. "
+        "none: values have no frame.",
     )
     message: str | None = Field(
         default=None,
-        description="With format protobuf and framing none: the full name of the message that all "
-        "records are, such as news.Article. null: the first one of the file. A registry's frame "
-        "says it by itself.",
+        description="With format protobuf and framing none: the full name of the records' "
+        "message, such as news.Article. null: the first message of the file. A "
+        "registry's frame names the message itself.",
     )
 
     fields: dict[Pointer, Literal["words", "digits", "exact"]] = Field(
         default={},
         description="With format fields, avro, protobuf or json_schema: JSON Pointer of each "
-        "field, and how it is compared. "
-        "words: names, addresses (spelling and order may differ a little); digits: phone numbers "
-        "(another area code, a digit off); exact: keys. Records that agree in one field meet.",
+        "field, and how it is compared. words: names and addresses (spelling and "
+        "order may differ a little). digits: phone numbers (one digit or the area "
+        "code may differ). exact: keys. Only records with an equal field are compared.",
     )
     held_out: Pointer | None = Field(
         default=None,
-        description="With format fields: a number or date that takes no part and is closer for "
-        "records of one entity, such as /created. The share of true matches is estimated by it.",
+        description="With format fields: a number or date that is not compared, and is closer for "
+        "records of one entity, such as /created. The share of true matches is "
+        "estimated from it.",
     )
     text: Texts = Field(
         default=("/text",),
-        description="JSON Pointer to the text; a list such as [/title, /body] makes a line of "
-        "each that is there. /paragraphs/*/text: of each element of an array. value: the whole "
-        "value.",
+        description="JSON Pointer to the text. A list such as [/title, /body] joins the fields "
+        "that exist, one a line. /paragraphs/*/text takes the field of each element "
+        "of an array. value: the whole value is the text.",
     )
     id: IdPlace | None = Field(
         default="/id",
-        description="JSON Pointer to the document's id, key (the record's), or header:NAME (the "
-        "last of that name). null: its source position is its id; so it is with format text "
-        "where a pointer is given.",
+        description="JSON Pointer to the document's id; or key (the record's key); or header:NAME "
+        "(the last header of that name). null: the source position is the id. With "
+        "format text a pointer means null, too.",
     )
     start: Literal["earliest", "latest"] | AwareDatetime = Field(
         default="earliest",
         description="Where a new group begins: earliest, latest, or a time with its zone "
-        "(2026-01-31T00:00:00Z). Later starts go on where the last transaction ended.",
+        "(2026-01-31T00:00:00Z). Later starts continue where the last transaction "
+        "ended.",
     )
     tombstones: Literal["forward", "drop", "forget"] = Field(
         default="forward",
-        description="Records with a null value, or null before the end of the way to every "
-        "text. forget: the "
-        "documents whose id equals the record's key as text (or its header, where input.id names "
-        "one) are forgotten, and the record is forwarded. An index finds documents by ids only if "
-        "it was made, or restored, with forget.",
+        description="What happens to tombstones: records with a null value, or null on the way to "
+        "every text. forward and drop: as they say. forget: the documents whose id "
+        "equals the record's key are forgotten, and the record is forwarded. If "
+        "input.id names a header, that header is used, not the key. Forgetting needs "
+        "an index that was made, or restored, with forget.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
-        description="The text is empty, null or shows nothing: forward it unjudged, judge it (all "
-        "empty texts are equal), or drop it.",
+        description="The text is empty, null or shows nothing. forward: without a verdict; "
+        "exact_only: judge it (all empty texts are equal); drop: do not forward it.",
     )
     short_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
-        description="A text shorter than one shingle, too little to be a story: forward it "
-        "unjudged, let only an equal text make it a duplicate, or drop it.",
+        description="A text shorter than one shingle is too little to be a story. forward: "
+        "without a verdict; exact_only: only an equal text makes it a duplicate; "
+        "drop: do not forward it.",
     )
 
     @property

@@ -43,17 +43,18 @@ class OAuthSection(Section):
 
     command: Command | None = Field(
         default=None,
-        description="Program and arguments that print a token; no shell. It prints the token "
-        'alone, or JSON: {"access_token": …, "expires_in": seconds}, and perhaps "principal". '
-        "null: none; sasl.oauthbearer.method: oidc needs none.",
+        description="Program and arguments that print a token; no shell is used. It prints the "
+        'token alone, or JSON: {"access_token": …, "expires_in": seconds}, and '
+        'perhaps "principal". null: no program. sasl.oauthbearer.method: oidc needs '
+        "none.",
     )
     timeout: Duration = Field(
         default=parse_duration("10s"), description="The command is killed after this."
     )
     lifetime: Duration = Field(
         default=parse_duration("5m"),
-        description="How long a token is good that does not say it: neither in the JSON, nor as a "
-        "JWT in its exp.",
+        description="Lifetime of a token that states none, neither in the JSON nor as a JWT in "
+        "its exp.",
     )
 
 
@@ -77,12 +78,20 @@ def oauth_problems(config: Config) -> Iterator[Problem]:
                       )  # fmt: skip
     if oauth.command and oidc:
         yield Problem("kafka.oauth.command", "sasl.oauthbearer.method: oidc gets tokens, too",
-                      "leave one of the two out")  # fmt: skip
+                      "remove one of the two")  # fmt: skip
     elif oauth.command and not bearer:
-        yield Problem("kafka.oauth.command", "tokens are for SASL's mechanism OAUTHBEARER",
+        yield Problem("kafka.oauth.command", "a token needs the SASL mechanism OAUTHBEARER",
                       "set kafka.common.security.protocol: sasl_ssl and sasl.mechanism: "
                       "OAUTHBEARER, or leave it out")  # fmt: skip
     if not 0.1 <= oauth.timeout.total_seconds() <= TIMEOUT_SECONDS_MAX:
-        yield Problem("kafka.oauth.timeout", "expected 100ms to 60s", "the default is 10s")
+        yield Problem(
+            "kafka.oauth.timeout",
+            "expected 100ms to 60s",
+            "set kafka.oauth.timeout: 10s, the default",
+        )
     if oauth.lifetime.total_seconds() < 1:
-        yield Problem("kafka.oauth.lifetime", "expected at least 1s", "the default is 5m")
+        yield Problem(
+            "kafka.oauth.lifetime",
+            "expected at least 1s",
+            "set kafka.oauth.lifetime: 5m, the default",
+        )

@@ -37,16 +37,18 @@ class KafkaSection(Section):
 
     group: Annotated[str, Field(min_length=1, max_length=200)] = Field(
         default="streamfilter",
-        description="Consumer group; also names transactions and the changelog.",
+        description="Consumer group. The transactional ids and the changelog topic are named "
+        "after it, too.",
     )
     common: Annotated[Properties, BeforeValidator(_with_brokers)] = Field(
-        default=_BROKERS, description="For every client: brokers, TLS, SASL."
+        default=_BROKERS, description="Properties of every client: brokers, TLS, SASL."
     )
-    consumer: Properties = Field(default={}, description="For consumers only.")
-    producer: Properties = Field(default={}, description="For producers only.")
+    consumer: Properties = Field(default={}, description="Properties of consumers only.")
+    producer: Properties = Field(default={}, description="Properties of producers only.")
     oauth: OAuthSection = OAuthSection()
     session_timeout: Duration = Field(
-        default=duration("10s"), description="A silent process loses its task after this."
+        default=duration("10s"),
+        description="A process that sends no heartbeat for this long loses its task.",
     )
     transaction_timeout: Duration = Field(
         default=duration("10s"),
@@ -54,7 +56,8 @@ class KafkaSection(Section):
     )
     start_timeout: Duration = Field(
         default=duration("60s"),
-        description="No broker for this long at start: exit 75, try again later.",
+        description="How long a start waits for a broker. Then it ends with exit 75 (try again "
+        "later).",
     )
 
     def properties(self, client: Literal["common", "consumer", "producer"]) -> dict[str, str]:
@@ -78,81 +81,86 @@ class HttpSection(Section):
     port: int = Field(default=9464, ge=0, le=65_535, description="Port; 0 takes any free one.")
     allowed_hosts: tuple[str, ...] = Field(
         default=(),
-        description="Names under which / and /status are asked for, such as "
-        "filter.example.com. Addresses, names without a dot and those that end in .local, "
-        '.internal, .svc or .localhost are allowed anyway; "*" allows all, also a page on the '
-        "Internet that rebinds its name to this host.",
+        description="Host names under which / and /status may be requested, such as "
+        "filter.example.com. Addresses, names without a dot and those that end in "
+        '.local, .internal, .svc or .localhost are always allowed. "*" allows every '
+        "name, and with it a page on the Internet that rebinds its name to this host.",
     )
     show_payloads: bool = Field(
         default=False,
-        description="Show the texts of the latest near-duplicates on the page and in /status: "
-        "whoever reaches the port reads them.",
+        description="Show the texts of the latest near-duplicates on the page and in /status. "
+        "Anyone that reaches the port can read them.",
     )
     stalled_after: Duration = Field(
-        default=duration("60s"), description="The loop was silent for this long: /livez fails."
+        default=duration("60s"), description="If the loop does nothing for this long, /livez fails."
     )
     stuck_after: Duration = Field(
         default=duration("5m"),
-        description="Nothing was committed for this long although another consumer reads records "
-        "from our positions on: /livez fails.",
+        description="If nothing is committed for this long, although another consumer reads "
+        "records after our positions, /livez fails.",
     )
     exit_after: Duration = Field(
         default=duration("60s"),
-        description="So long after /livez began to fail the process ends with 70, so that a "
-        "supervisor starts it again; 0: it stays.",
+        description="This long after /livez began to fail, the process ends with exit 70, so that "
+        "a supervisor restarts it. 0: it stays.",
     )
 
 
 class BatchSection(Section):
     """A micro-batch: one consume, one transaction. Whatever bound is reached first closes it."""
 
-    documents: int = Field(
-        default=4_000, ge=1, le=10_000, description="Records in a batch at most."
-    )
+    documents: int = Field(default=4_000, ge=1, le=10_000, description="Most records of a batch.")
     bytes: Size = Field(
         default=size("8Mi"),
         ge=1_024,
-        description="Bytes of keys, values and headers in a batch at most. The tasks of "
-        "`index.scope: partition` share it, and their fetch queues share twice that or 16Mi.",
+        description="Most bytes of keys, values and headers of a batch. The tasks of "
+        "`index.scope: partition` share it, and their fetch queues share twice that "
+        "or 16Mi.",
     )
     latency: Duration = Field(
         default=duration("20ms"),
-        description="How long to wait for a fuller batch; 0 takes what is there.",
+        description="How long to wait until a batch is full. 0: take what has arrived.",
     )
     workers: Workers = Field(
         default=0,
-        description="Processes that read and sketch full batches beside this one, some 60 MB each: "
-        "0 to 64. auto: one a core and up to 4, once there was much to do; a single one for texts "
-        "below 512 characters, none on one core, nor for texts of a few words. No output depends "
-        "on it.",
+        description="Worker processes that read and sketch full batches, some 60 MB each: 0 to "
+        "64. auto: one a core and up to 4, once there was much to do. It starts one "
+        "for texts below 512 characters, and none on one core or for texts of a few "
+        "words. No output depends on it.",
     )
 
 
 class LimitsSection(Section):
     """Bounds on hostile input; what exceeds them is a dead letter."""
 
-    document: Size = Field(default=size("10Mi"), ge=1, description="Bytes of a record's value.")
+    document: Size = Field(
+        default=size("10Mi"), ge=1, description="Most bytes of a record's value."
+    )
     text_characters: int = Field(
         default=2_000_000,
         ge=1,
         le=100_000_000,
-        description="Characters of a text, as it is and once it is normalised.",
+        description="Most characters of a text, before and after it is normalised.",
     )
-    depth: int = Field(default=64, ge=1, le=512, description="Nesting of a JSON value.")
+    depth: int = Field(default=64, ge=1, le=512, description="Deepest nesting of a JSON value.")
     dead_letter_share: Ratio = Field(
-        default=0.5, description="A larger share of rejected records pauses the service."
+        default=0.5,
+        description="If a larger share of the records is rejected, the dead-letter "
+        "breaker pauses the service.",
     )
 
 
 class MemorySection(Section):
     """Bounds on the index's memory, whatever its size on disk."""
 
-    index_cache: Size = Field(default=size("128Mi"), ge=1 << 20, description="RocksDB block cache.")
-    memtable: Size = Field(default=size("64Mi"), ge=1 << 20, description="RocksDB write buffers.")
+    index_cache: Size = Field(
+        default=size("128Mi"), ge=1 << 20, description="RocksDB's block cache."
+    )
+    memtable: Size = Field(default=size("64Mi"), ge=1 << 20, description="RocksDB's write buffers.")
     miss_filter: Size = Field(
         default=size("192Mi"),
-        description="Front that answers 'never seen' without "
-        "RocksDB; `plan --documents N` says how much N want.",
+        description="Filter in RAM (the front) that recognises new keys without reading RocksDB. "
+        "`plan --documents N` prints the size that N documents need.",
     )
 
 
@@ -160,9 +168,10 @@ class LogSection(Section):
     """Logging to standard error. Payloads and secrets are never logged."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least important level that is written."
+        default="info", description="Least important level of messages that is written."
     )
     format: Literal["auto", "json", "text"] = Field(
         default="auto",
-        description="json: one object a line; auto: text on a terminal, json otherwise.",
+        description="json: one object a line; text: for people; auto: text on a terminal, json "
+        "otherwise.",
     )

@@ -20,28 +20,30 @@ class OutputSection(Section):
 
     unique: Topic = Field(
         default="documents.unique",
-        description="Topic of the records that are forwarded, byte for byte. "
-        "Left out: <input.topic>.unique.",
+        description="Topic of the records that are forwarded, byte for byte. If absent: "
+        "<input.topic>.unique.",
     )
     duplicates: Topic = Field(
         default="documents.duplicates",
-        description="Topic of the duplicates with their evidence. "
-        "Left out: <input.topic>.duplicates.",
+        description="Topic of the duplicates with their evidence. If absent: "
+        "<input.topic>.duplicates.",
     )
     dead_letter: Topic | None = Field(
         default="documents.dead-letter",
-        description="Topic of records that cannot be read. Left out: <input.topic>.dead-letter. "
-        "null: the first such record stops the process; none is ever dropped.",
+        description="Dead-letter topic (DLQ): the records that cannot be read. If absent: "
+        "<input.topic>.dead-letter. null: the first such record stops the process. "
+        "None is ever dropped.",
     )
     mode: Literal["divert", "shadow"] = Field(
         default="divert",
-        description="shadow: everything goes to the unique topic, duplicates annotated, "
-        "so that people can watch before they trust.",
+        description="divert: duplicates go to output.duplicates. shadow: all records go to the "
+        "unique topic, duplicates annotated, so that verdicts can be watched before "
+        "they count.",
     )
     duplicates_mode: Literal["annotate", "envelope", "reference"] = Field(
         default="annotate",
-        description="annotate: the original record plus headers; envelope: one JSON record with "
-        "evidence and payload; reference: the envelope without the payload.",
+        description="annotate: the original record plus headers. envelope: one JSON record with "
+        "evidence and payload. reference: the envelope without the payload.",
     )
 
     @property
@@ -70,16 +72,16 @@ class Shingle(Section):
 
     kind: Literal["word", "char", "stopword"] = Field(
         default="word",
-        description="word: runs of words; char: runs of characters (short or noisy text); "
-        "stopword: a stop word and the words after it, which keeps the prose of a page and "
-        "sheds adverts and navigation.",
+        description="word: runs of words. char: runs of characters (short or noisy text). "
+        "stopword: a stop word and the words after it, which keeps the prose of a "
+        "page and removes adverts and navigation.",
     )
     size: int = Field(
         default=3,
         ge=1,
         le=32,
-        description="Words or characters in one shingle. stopword: words after the stop word, "
-        "2 where nothing is said.",
+        description="Words or characters in one shingle. With stopword: the words after the stop "
+        "word, 2 by default.",
     )
     token_bytes: Annotated[Literal[4, 8], BeforeValidator(_number)] = Field(
         default=8,
@@ -90,21 +92,22 @@ class Shingle(Section):
         default=1,
         ge=1,
         le=1024,
-        description="Keep only about one shingle in so many, the same ones in every text: for "
-        "long texts; 16 is classic. A text that keeps none is a short one.",
+        description="Keep only about one shingle in this number, the same ones in every text. It "
+        "is meant for long texts; 16 is a common value. A text that keeps none counts "
+        "as a short one.",
     )
     languages: tuple[str, ...] = Field(
         default=("en",),
         min_length=1,
-        description="Whose stop words count, with kind stopword: da, de, en, es, fr, it, nl, no, "
-        "pt, ru, sv, tr.",
+        description="With kind stopword, the languages of the stop words: da, de, en, es, fr, it, "
+        "nl, no, pt, ru, sv, tr.",
     )
     fallback_below: int = Field(
         default=4,
         ge=0,
         le=1_000,
         description="With kind stopword, a text with fewer stop-word shingles gets plain runs of "
-        "as many words; one with more gets ever fewer of them.",
+        "as many words. A text with more gets ever fewer of them.",
     )
 
     @model_validator(mode="before")
@@ -124,30 +127,32 @@ class SimilaritySection(Section):
     """
 
     threshold: Ratio = Field(
-        default=0.8, description="Jaccard similarity from which on two texts are the same story."
+        default=0.8,
+        description="Two texts with at least this Jaccard similarity are the same story.",
     )
     shingle: Shingle = Shingle()
     slots: int = Field(
         default=128,
         ge=1,
         le=1024,
-        description="Signature slots: more find more surely and cost more.",
+        description="Slots of a signature. More slots find pairs more reliably, and cost disk and "
+        "time.",
     )
     recall: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.99,
-        description="Share of the pairs at the threshold that the bands must find; plans bands "
-        "and rows.",
+        description="Share of the pairs at the threshold that must be found. Bands and rows are "
+        "planned from it.",
     )
     bands: int | None = Field(
-        default=None, ge=1, le=255, description="Bands by hand. null: planned from recall."
+        default=None, ge=1, le=255, description="Number of bands. null: planned from recall."
     )
     rows: int | None = Field(
-        default=None, ge=1, le=255, description="Slots per band by hand. null: planned from recall."
+        default=None, ge=1, le=255, description="Slots of a band. null: planned from recall."
     )
     layout: Literal["bands", "random"] = Field(
         default="bands",
-        description="bands: each band has slots of its own; random: each key is made of rows "
-        "slots chosen at random, so that there may be more keys (125 x 3 of 128 slots).",
+        description="bands: each band has slots of its own. random: each key is made of slots "
+        "chosen at random, so that there can be more keys (125 x 3 of 128 slots).",
     )
     normalise: Normalise = Normalise()
 
@@ -157,47 +162,51 @@ class VerifySection(Section):
 
     method: Literal["exact", "signature", "sketch"] = Field(
         default="exact",
-        description="exact: Jaccard on the stored token samples; signature: only the estimate, "
-        "wrong for a quarter of the pairs close to the threshold; sketch: at least agree of the "
-        "first of slots are equal.",
+        description="exact: Jaccard on the stored token samples. signature: only the estimate, "
+        "wrong for a quarter of the pairs close to the threshold. sketch: at least "
+        "`agree` of the first `of` slots are equal.",
     )
     agree: int = Field(
         default=90,
         ge=1,
         le=1024,
-        description="With method sketch: slots that must agree. 90 of 100 finds .583 of the pairs "
-        "at .9, .0994 at .85 and .9885 at .95.",
+        description="With method sketch: slots that must be equal. 90 of 100 finds .583 of the "
+        "pairs at .9, .0994 at .85 and .9885 at .95.",
     )
     of: int = Field(
         default=100, ge=1, le=1024, description="With method sketch: slots that are compared."
     )
     containment: Ratio | None = Field(
         default=None,
-        description="Also a duplicate: this share of the one text's shingles is in the other, "
-        "such as 0.9. Only what meets is compared, and the bands find by Jaccard: a text in one "
-        "1.2 times its size meets with .85, in one twice its size with .10 (16 x 6). null: off.",
+        description="A text is also a duplicate if this share of its shingles is in another, such "
+        "as 0.9. Only candidates are compared, and bands find them by Jaccard. With "
+        "16 x 6, a text in another of 1.2 times its size is found with .85, of twice "
+        "its size with .10. null: off.",
     )
     contained: Literal["shorter", "arriving"] = Field(
         default="shorter",
-        description="shorter: the shorter text in the longer, whichever came first; arriving: "
-        "only a text that is contained in an earlier one, so that nothing new is withheld.",
+        description="shorter: the shorter text in the longer, whichever came first. arriving: "
+        "only a text that is contained in an earlier one, so that nothing new is "
+        "withheld.",
     )
     short_threshold: Ratio | None = Field(
         default=None,
-        description="Threshold for the shortest texts, where one changed word moves similarity "
-        "far; falls in a line to similarity.threshold at short_size. null: one for all.",
+        description="Threshold for the shortest texts, where one changed word moves the "
+        "similarity far. It falls linearly to similarity.threshold at short_size. "
+        "null: one threshold for all.",
     )
     short_size: int = Field(
         default=32,
         ge=1,
         le=100_000,
-        description="Shingles of the shorter text from which similarity.threshold holds.",
+        description="Number of shingles of the shorter text from which similarity.threshold holds.",
     )
     max_candidates: int = Field(
         default=8,
         ge=1,
         le=1_000,
-        description="Candidates compared per document, those of the best estimates; bounds floods.",
+        description="Most candidates that a document is compared with; those with the best "
+        "estimates are taken. It bounds the cost of floods.",
     )
 
 
@@ -205,47 +214,50 @@ class IndexSection(Section):
     """The memory: a directory that can be rebuilt from the changelog."""
 
     path: Path = Field(
-        default=Path("state"), description="Directory of this process's index; not shared."
+        default=Path("state"),
+        description="Directory of this process's index. No other process may use it.",
     )
     scope: Literal["topic", "partition"] = Field(
         default="topic",
-        description="topic: one index over all partitions, a second process stands by; "
-        "partition: one index each, processes share them (the key is a deduplication scope).",
+        description="topic: one index over all partitions, and a second process is a standby. "
+        "partition: one index for each partition, shared out to the processes; "
+        "duplicates are then found within a partition only.",
     )
     changelog: Topic | None = Field(
         default=None,
-        description="Topic that the index is rebuilt from. null: <kafka.group>.changelog.",
+        description="State topic that the index is rebuilt from. null: <kafka.group>.changelog.",
     )
     standby: Literal["hot", "cold"] = Field(
         default="hot",
-        description="What a process without a task does. hot: it tails every task's changelog into "
-        "its own path, and takes over in seconds; cold: it restores when it takes over.",
+        description="What a standby does. hot: it applies every task's changelog to its own path, "
+        "and takes over (failover) in seconds. cold: it restores when it takes over.",
     )
     bucket_cap: int = Field(
         default=8,
         ge=1,
         le=255,
-        description="Documents listed per bucket; later ones are listed under longer keys.",
+        description="Documents listed in a bucket. Later ones are listed under longer keys.",
     )
     retention: Retention = Field(
         default=None,
-        description="unlimited, or how long a document is remembered, such as 30d: by the records' "
-        "timestamps, the latest of all input partitions. A backfill ages by them, and an input "
-        "that rests does not; of several partitions, one that is read ahead ages what the others "
-        "have still to meet. May change at any start; what was forgotten stays so, and what an "
-        "index without a limit holds counts as come when it was given one.",
+        description="unlimited, or how long a document is remembered, such as 30d. Time is the "
+        "newest record timestamp of all input partitions. If one partition is ahead, "
+        "documents that the others still need may already be forgotten. An input "
+        "without records forgets nothing. The value may change at any start, and "
+        "forgotten documents stay forgotten. Documents of an index that had no limit "
+        "count as new when it gets one.",
     )
     documents_max: int | None = Field(
         default=None,
         ge=1_000,  # a window begins with every quarter of it, which takes a tenth of a second
         le=(1 << 40) - 1,  # the ordinals of an index
-        description="Of how many of the last judged documents those that were forwarded are "
-        "remembered. Whichever of this and retention is reached first. null: any number.",
+        description="Only documents among this many judged last are remembered. The tighter of "
+        "this and retention applies. null: any number.",
     )
     seed_file: Path | None = Field(
         default=None,
-        description="File with the secret that keys the hashes. null: made at random, kept in the "
-        "changelog and the state directory.",
+        description="File with the secret that keys the hashes. null: it is made at random, and "
+        "kept in the changelog and the state directory.",
     )
 
 

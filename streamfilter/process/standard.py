@@ -52,7 +52,7 @@ def answer(text: str) -> None:
             raise
         raise NoRoom(
             f"standard output does not take the answer: {error.strerror}",
-            stays="what was done stays done; what is there of the answer is not whole",
+            stays="the work itself is done; only the printed answer is incomplete",
         ) from None
 
 

@@ -126,7 +126,7 @@ class Watchdog:
             self._stopping_since = self._clock() if self._stopping() else None
         elif self._clock() - self._stopping_since >= STOP_SECONDS:
             logger.critical(
-                "exit %d: told to stop %.0f s ago, and a call does not return; what is not "
+                "exit %d: asked to stop %.0f s ago, and a call does not return; what is not "
                 "committed is done again at the next start; all threads:\n%s",
                 ExitCode.TEMPORARY,
                 self._clock() - self._stopping_since,

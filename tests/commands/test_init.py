@@ -107,7 +107,7 @@ def test_a_topic_that_is_not_there_is_told_with_those_that_are(broker, tmp_path,
 def test_no_file_is_written_over_and_no_wrong_pointer_written(tmp_path, capsys):
     (tmp_path / "streamfilter.yaml").write_text("mine")
     assert cli.main(["init"]) == 64
-    assert "--force writes over it" in capsys.readouterr().err
+    assert "--force overwrites it" in capsys.readouterr().err
     assert (tmp_path / "streamfilter.yaml").read_text() == "mine"
     assert cli.main(["init", "other.yaml", "--text", "body"]) == 78
     assert "expected a JSON Pointer" in capsys.readouterr().err

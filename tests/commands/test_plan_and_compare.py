@@ -188,7 +188,7 @@ def test_plan_refuses_a_memory_that_has_no_end_or_is_none(capsys):
     for asked, said in (
         (("--rate", "5"), "grows for ever"),
         (("--retention", "30d"), "--retention needs --rate"),
-        (("--rate", "5", "--retention", "0"), "it would remember nothing"),
+        (("--rate", "5", "--retention", "0"), "nothing would be remembered"),
         (("--rate", "5", "--retention", "30"), "expected a duration with its unit"),
         (("--documents", "0"), "--documents"),
     ):

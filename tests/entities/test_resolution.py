@@ -118,8 +118,8 @@ def test_mistakes_are_said_with_the_cure(tmp_path, capsys):
     common = ["filter", str(path), "--unique", "/dev/null", "--duplicates", "/dev/null"]
     for options, code, words in [
         (["-c", CONFIG], 65, "wrong_type: /name is an object"),
-        (["--set", "input.format=fields"], 78, "name some, such as /name: words"),
-        (["-c", CONFIG, "--set", "input.format=json"], 78, "has no meaning with input.format json"),
+        (["--set", "input.format=fields"], 78, "name at least one, such as /name: words"),
+        (["-c", CONFIG, "--set", "input.format=json"], 78, "does not apply to input.format json"),
         (["-c", CONFIG, "--set", "input.held_out=/name"], 78, "is also one of input.fields"),
         (["-c", CONFIG, "--set", "verify.containment=0.9"], 78, "field by field"),
     ]:

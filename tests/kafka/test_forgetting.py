@@ -60,10 +60,10 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
     config = ["--config", str(stage.configuration(**FORGET))]
     assert main(["forget", *config, "3", "a1"]) == 0
     said = capsys.readouterr().err
-    assert "3: 1 documents\na1: not remembered\n1 documents of 1 ids would be forgotten" in said
+    assert "3: 1 document\na1: not remembered\n1 document of 1 id would be forgotten" in said
     assert "nothing was written; --yes writes 2 tombstones" in said
     assert main(["forget", *config, "3", "--yes"]) == 0
-    assert f"wrote a tombstone to {stage.input}" in capsys.readouterr().err
+    assert f"wrote 1 tombstone to {stage.input}" in capsys.readouterr().err
     stage.produce([document("a6"), tombstone(b"a6"), document("a7")])
     assert run(stage, **FORGET)["streamfilter_forgotten_documents_total"] == 2
     stage.produce([tombstone(b"a7"), document("a8")])

@@ -35,7 +35,7 @@ def test_it_ends_though_a_commit_does_not_return(kafka: RealKafka, stage: Stage)
         assert stuck.terminate() == 75, stuck.told("ended otherwise")
         trap.release()
     log = stuck.log.read_text()
-    assert "told to stop" in log
+    assert "asked to stop" in log
     assert "a call does not return" in log
     assert "commit_transaction" in log  # where it hung
     drained(stage)

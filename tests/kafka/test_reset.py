@@ -129,7 +129,7 @@ def test_a_group_that_is_alive_is_refused_and_named_and_nothing_is_touched(
     assert command(stage, "--yes", **SETTINGS) == 78
     said = capsys.readouterr().err
     assert f"the group '{stage.group}' is alive" in said
-    assert "counts for 6 s more (kafka.session_timeout)" in said
+    assert "counts as alive for 6 s (kafka.session_timeout)" in said
     assert everything(stage) == before
     assert process.terminate() == 0
 

@@ -159,7 +159,7 @@ def test_a_configuration_that_lies_here_and_is_not_named_is_said_to_be_unread(
     tmp_path, capsys, monkeypatch, verb
 ):
     given = ["--set", "similarity.threshold=9"]  # it stops where it reads its settings
-    said = "streamfilter.yaml is here and is not read (--config streamfilter.yaml reads it)"
+    said = "streamfilter.yaml in this directory is not read"
     assert cli.main([verb, *given]) == 78
     assert said not in capsys.readouterr().err
     (tmp_path / "streamfilter.yaml").write_text("{}")

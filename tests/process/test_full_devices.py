@@ -125,7 +125,7 @@ def full(room: Room) -> Iterator[Path]:
 def test_an_answer_that_finds_no_room_is_told_as_that(room, verb):
     if verb == "restore":
         room.backup()
-    is_told(run_into_full(*room.of(verb)), "standard output", "what was done stays done")
+    is_told(run_into_full(*room.of(verb)), "standard output", "the work itself is done")
 
 
 def test_every_verb_answers_by_the_one_function_that_can_tell():

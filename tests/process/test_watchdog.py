@@ -133,7 +133,7 @@ def test_who_does_not_come_to_an_end_is_ended_20_s_after_it_was_told_to(
     with caplog.at_level(logging.CRITICAL):
         world.wait(1, beating=True)
     assert world.codes == [75]
-    assert "told to stop 18 s ago, and a call does not return" in caplog.text
+    assert "asked to stop 18 s ago, and a call does not return" in caplog.text
     assert "test_who_does_not_come_to_an_end" in caplog.text
 
 
