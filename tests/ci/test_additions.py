@@ -190,7 +190,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Edit(
             "streamfilter/config/sections.py",
             LARGE_SETTING,
-            anchor='such record stops the process. None is ever dropped.",\n    )\n',
+            anchor='"None is ever dropped.",\n    )\n',
         ),
         Edit(
             "streamfilter/config/sections.py",
