@@ -116,32 +116,33 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
            Query(smallest(series("audit_recall_lower"), "instance"), "{{instance}} lower")),
           ceiling=1.0, floor=RECALL_FLOOR),
     Chart("Precision, audited, with its interval", "Share of the audited near-duplicate verdicts "
-          "that are right, with the ends of the 95 % interval. Does not see equal texts (told by "
-          "128 bits) nor errors of the sketcher. Sets that were cut or sampled: as for recall.",
+          "that are right, with the ends of the 95 % interval. Does not see equal texts (compared "
+          "by 128 bits) nor errors of the sketcher. Sets that were cut or sampled: as for recall.",
           "percentunit",
           (Query(smallest(series("audit_precision_upper"), "instance"), "{{instance}} upper"),
            Query(smallest(series("audit_precision"), "instance"), "{{instance}}"),
            Query(smallest(series("audit_precision_lower"), "instance"), "{{instance}} lower")),
           ceiling=1.0, floor=RECALL_FLOOR),
-    Chart("Change of the audited quality", "What speaks for recall having fallen, or for more "
-          "verdicts being wrong, pair by audited pair: 0 nothing; at 1 a change is told (a spike, "
-          "and an alert), and the sum begins anew. It tells some three times sooner than the "
-          "intervals. Does not see what the audit does not see, nor how large a change is.",
+    Chart("Change of the audited quality", "Evidence that recall fell or that more verdicts are "
+          "wrong, 0 to 1. At 1 a change is reported (a spike, and an alert), and the sum starts at "
+          "0 again. It reports some three times sooner than the intervals. Does not see what the "
+          "audit does not see, nor how large a change is.",
           "none",
           (Query(largest(series("audit_change_score"), "instance", "figure"),
                  "{{instance}} {{figure}}"),
-           Query(steps("audit_changes_total", "figure"), "{{figure}} told")), decimals=2),
+           Query(steps("audit_changes_total", "figure"), "{{figure}} changed")), decimals=2),
     Chart("Why duplicates are missed", "Audited arrivals that were missed, by cause, over the "
           "time shown: bands too selective, full buckets, verify.max_candidates, signatures "
           "that looked too unlike. Does not see those that were not chosen: multiply; nor sets "
           "that were cut or sampled.", "short",
           (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=12),
-    Chart("Reliability of the doubt", "Of audited near-duplicates whose evidence told a "
-          "probability of being wrong up to that of the legend: the share that was told on "
-          "average, and the share that is wrong, over the time shown. Far apart: the fixed prior "
-          "does not fit this stream. Does not see sets that were cut or sampled.", "percentunit",
+    Chart("Reliability of the doubt", "Audited near-duplicates, grouped by the "
+          "probability of being wrong in their evidence (up to the legend): the mean of it, "
+          "and the share that is wrong, over the time shown. If they are far apart, the fixed "
+          "prior does not fit this stream. Does not see sets that were cut or sampled.",
+          "percentunit",
           (Query(share(growth("reliability_told_total", "told"),
-                       growth("reliability_verdicts_total", "told")), "{{told}} told"),
+                       growth("reliability_verdicts_total", "told")), "{{told}} expected"),
            Query(share(growth("reliability_wrong_total", "told"),
                        growth("reliability_verdicts_total", "told")), "{{told}} wrong")),
           width=6, ceiling=1.0),
@@ -173,7 +174,8 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           (Query(buckets("candidate_similarity", 'outcome="rejected"'), "{{le}}"),),
           Form.HEATMAP),
     Chart("Candidates of one document", "Quantiles. A rising tail means that bands are too loose, "
-          "or that somebody floods buckets.", "short", _quantiles("candidates_per_document")),
+          "or that a flood of variants fills buckets.", "short",
+          _quantiles("candidates_per_document")),
     Chart("Threshold", "From which similarity on a document is withheld (similarity.threshold).",
           "none", (Query(largest(series("scheme_info"), "threshold"), "{{threshold}}"),),
           Form.NAMES, width=4),

@@ -18,6 +18,8 @@ from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.process import standard
+from streamfilter.similarity.scheme import scheme_of
+from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, counted
 
 NOT_WHOLE = 1

@@ -88,8 +88,8 @@ def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty
 def refuse_lost_beginning(names: Names, start: int) -> Refusal:
     """Return the refusal of a changelog without its beginning, if no index can go on."""
     return Refusal(
-        f"{names.changelog} begins at {start}: somebody deleted its beginning, and the index in "
-        f"{names.where} is not one that could go on without it",
+        f"{names.changelog} begins at {start}: its first records were deleted, and the index in "
+        f"{names.where} does not contain what they held",
         "start the process whose directory is whole (the last owner's), or bring its directory, "
         "or a backup of it, here: `streamfilter run --rewrite-changelog` then writes the changelog "
         "again",
@@ -127,8 +127,7 @@ def refuse_other_writer(names: Names, offset: int) -> Refusal:
     """Return the refusal of a changelog that a foreign writer writes at the same time."""
     return Refusal(
         f"{names.changelog} at offset {offset} holds a record that no process of the group "
-        f"{names.group!r} wrote: somebody else writes this changelog, and nothing further is "
-        "judged",
+        f"{names.group!r} wrote: another program writes this changelog, so judging stopped",
         "look for another kafka.group with the same index.changelog, give it one of its own, and "
         "restart",
         "if the group was only renamed, give it its old name",
@@ -191,8 +190,8 @@ def reconcile(
         if not accept:
             raise Refusal(
                 f"the group {names.group} is ahead of its changelog on {names.topic}: committed "
-                f"{ahead}, judged up to {known}. Somebody skipped records, or the changelog lost "
-                "its end (unclean leader election)",
+                f"{ahead}, judged up to {known}. The group's offsets were moved, or the changelog "
+                "lost its end (unclean leader election)",
                 "rewind the group to the changelog's positions with kafka-consumer-groups.sh "
                 "--reset-offsets",
                 "go on from the committed offsets with `streamfilter run --accept-positions`: "
@@ -255,8 +254,8 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
     raise Refusal(
         f"{what}: the positions and the index speak of records that are no longer there",
         BEGIN_ANEW,
-        "if the same records were brought back at the same offsets, or what lies before the old "
-        "positions need not be judged, go on with `streamfilter run --accept-positions`",
+        "continue with `streamfilter run --accept-positions`, if the same records are back at the "
+        "same offsets, or those before the old positions need no verdict",
     )
 
 
@@ -280,9 +279,9 @@ def refuse_lost_input(
     if lost and not accept:
         raise Refusal(
             f"retention passed us on {names.topic} (partition: position, first offset left): "
-            f"{lost}. Whatever was there was never judged, and is gone: records, or only what a "
-            "transaction leaves behind (markers, aborted records): nobody can tell any more",
-            "bring them back",
+            f"{lost}. What was deleted there was never judged. It was records, or only the markers "
+            "and aborted records of transactions; this cannot be known any more",
+            "bring the records back",
             "go on without them: `streamfilter run --accept-positions`",
         )
     return positions | {p: earliest[p] for p in lost}

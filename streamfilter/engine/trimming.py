@@ -23,10 +23,10 @@ DENIED_SECONDS = 600.0
 def said_of_lost_beginning(changelog: str, start: int) -> str:
     """Return the warning about a changelog whose records before *start* were deleted."""
     return (
-        f"{changelog} begins at {start}: somebody deleted records that a restore needs. The index "
-        "of this process is whole, and the only copy of what is remembered: keep its directory, "
-        "back it up (`streamfilter backup`), and restart this process once with `streamfilter run "
-        "--rewrite-changelog`: it writes the changelog again"
+        f"{changelog} begins at {start}: records that a restore needs were deleted. The index of "
+        "this process is whole, and it is the only copy. Keep its directory, back it up "
+        "(`streamfilter backup`), and restart this process once with `streamfilter run "
+        "--rewrite-changelog`, which writes the changelog again"
     )
 
 

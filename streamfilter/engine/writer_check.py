@@ -77,7 +77,7 @@ class WriterCheck:
                     raise NotRead(
                         f"{self._names.changelog} was read from {self._known} to {reader.position} "
                         f"in {self._seconds:g} s, and our records begin at {end}: aborted ones lie "
-                        "between, or somebody else has a transaction open; a start reads them"
+                        "between, or another program has a transaction open; a start reads them"
                     )
         finally:
             reader.close()

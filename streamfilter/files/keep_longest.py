@@ -124,10 +124,10 @@ def filter_keeping_longest(
 
 def _changed(job: FileRun) -> Temporary:
     return Temporary(
-        f"{' or '.join(job.inputs)} changed before it was read again: nobody knows whose the "
-        "verdicts are\n"
+        f"{' or '.join(job.inputs)} changed before it was read again, so the verdicts may "
+        "belong to other lines\n"
         f"    what stays: {AS_THEY_WERE}\n"
-        "    cure: run it again when nobody writes to it"
+        "    cure: run it again when no program writes to it"
     )
 
 

@@ -146,8 +146,8 @@ def refuse_stranded(statistics: Statistics) -> None:
     """
     if stranded := statistics.stranded():
         raise Temporary(
-            f"{', '.join(stranded)}: librdkafka forgot the addresses of all brokers, and asks "
-            "nobody any more; what was committed stays\n"
+            f"{', '.join(stranded)}: librdkafka forgot the addresses of all brokers, and does "
+            "not find them again; what was committed stays\n"
             "    cure: start again, as a supervisor does"
         )
 

@@ -23,8 +23,8 @@ ALGORITHM = 3
 
 CHANGES = {
     2: "words of 9 to 32 bytes are hashed so that no two are equal under many seeds",
-    3: "combining marks belong to their words, all invisible characters are dropped, and so is "
-    "white space between two characters of scripts without spaces (Chinese, Japanese, Thai)",
+    3: "combining marks belong to their words; invisible characters are dropped; so is white space "
+    "between two characters of scripts without spaces (Chinese, Japanese, Thai)",
 }
 """The change in each version, for people whose index is refused."""
 

@@ -235,8 +235,9 @@ class Service:
                 return StepResult.RETRY  # started over; moves of other tasks do not count
         if self._replaced[number] >= REPLACEMENTS_MAX and not job.outlived:
             raise Fenced(
-                f"{job.label}: somebody else uses this transactional id again and again: "
-                f"{error}; is there a second cluster of processes with the same kafka.group?"
+                f"{job.label}: another process uses this transactional id again and again: "
+                f"{error}\n    cure: stop the other processes with this kafka.group, or give them "
+                "another one"
             )
         return self._replace(number, job, error)
 

@@ -81,9 +81,9 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert "80.0 %all looked at" in text  # 40 of 50: a count, which an interval would hide
     assert "The audit held 90 arrivals, chosen at random among 90" in text
     assert "Lost, about: 10 (no key in common)" in text
-    assert "Change, recall has fallen: 2 told since the start, 0.00 % of the way" in text
-    assert "Change, more verdicts are wrong: 0 told since the start" in text
-    assert 'aria-label="Doubt told and found: 8.0 % told, 0.00 % wrong"' in body
+    assert "Change, recall has fallen: 2 reported since the start, 0.00 % of the way" in text
+    assert "Change, more verdicts are wrong: 0 reported since the start" in text
+    assert 'aria-label="Doubt expected and found: 8.0 % expected, 0.00 % wrong"' in body
     assert "8.0 %0.00 %all looked at40" in text
     assert "not known" in text
     assert "similarity 0.917 (exact_jaccard), 11 bands shared; docs/0 at 1" in text

@@ -121,7 +121,7 @@ def test_a_double_with_our_transactional_id_ends_us_as_fenced(stage: Stage) -> N
             time.sleep(0.2)
     assert process.wait_for_exit() == FENCED, process.told("was not fenced")
     said = process.log.read_text()
-    assert "somebody else uses this transactional id again and again" in said
+    assert "another process uses this transactional id again and again" in said
     found = finish(stage, stage.start(**SETTINGS))
     assert set(found) == {f"d{n}" for n in range(sent)}
 

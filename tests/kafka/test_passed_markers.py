@@ -80,7 +80,7 @@ def test_a_position_before_the_logs_start_is_refused_without_a_claim_of_lost_rec
     names = Names("group", "in", "changelog/0", "memory")
     with pytest.raises(Refusal) as refused:
         refuse_lost_input(names, {0: 40}, {0: 42}, {0: 42}, accept=False)
-    assert "records, or only what a transaction leaves behind" in str(refused.value)
+    assert "It was records, or only the markers" in str(refused.value)
     assert refuse_lost_input(names, {0: 40}, {0: 42}, {0: 42}, accept=True) == {0: 42}
 
 

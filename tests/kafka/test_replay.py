@@ -115,7 +115,7 @@ def test_what_the_index_has_applied_last_says_whether_batches_are_named(last: by
     assert not any(replay_of(index, batches([b"", last])).run())
     again = list(batches([last, b""], first=1))
     if last:
-        with pytest.raises(Refusal, match="somebody else writes this changelog"):
+        with pytest.raises(Refusal, match="another program writes this changelog"):
             list(replay_of(index, again, known=True).run())
     else:
         assert not any(replay_of(index, again, known=True).run())

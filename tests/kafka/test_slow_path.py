@@ -21,7 +21,7 @@ SLOW: dict[str, Any] = {
     "kafka": {"transaction_timeout": "2s", "session_timeout": "6s"},
     "batch": {"documents": 4_000, "latency": "2s"},
 }
-SECOND_CLUSTER = "is there a second cluster"
+SECOND_CLUSTER = "stop the other processes with this"
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def test_records_that_somebody_deleted_are_said_once_and_our_own_cut_is_none() -
     for _ in range(3):
         trimming.look(windows)
     (note,) = notes.notes
-    assert "changelog/0 begins at 8: somebody deleted records that a restore needs" in note
+    assert "changelog/0 begins at 8: records that a restore needs were deleted" in note
     assert notes.faults == ("beginning", "changelog/0", True)
     trimming.close()
     assert notes.faults == ("beginning", "changelog/0", False)

@@ -17,8 +17,8 @@ from weakref import WeakSet
 from streamfilter.index.errors import IndexForked
 
 CURE = (
-    "open it in the process that uses it, and nothing in its parent before the fork "
-    "(multiprocessing's spawn and forkserver, or a hook of the worker's start)"
+    "open it in the process that uses it, and open no index in its parent before the fork: use "
+    "multiprocessing's spawn or forkserver, or a hook of the worker's start"
 )
 
 

@@ -11,7 +11,7 @@ const NAMES = {
 const FIGURES = [
   ["audit_recall", "Recall of different texts", "texts too short to be signed; what the sketcher made of a text is believed"],
   ["audit_recall_equal", "Recall of equal texts", "copies of what is forgotten"],
-  ["audit_precision", "Precision of near-duplicates", "equal texts, told by 128 bits; verdicts for containment"],
+  ["audit_precision", "Precision of near-duplicates", "equal texts, compared by 128 bits; verdicts for containment"],
 ];
 const CAUSES = {
   bands: "no key in common", full_buckets: "not listed in a full bucket",
@@ -94,12 +94,12 @@ function showReliability(rows) {
     made("td", { class: "number" }, counted(row.verdicts)),
     made("td", {}, row.calibrated_why ? `${row.calibrated}: ${row.calibrated_why}` : row.calibrated))));
   const size = 220, x = (value) => 24 + value * (size - 34), y = (value) => size - 24 - value * (size - 34);
-  const told = rows.map((row) => `${share(row.told)} told, ${share(row.value)} wrong`).join("; ");
+  const told = rows.map((row) => `${share(row.told)} expected, ${share(row.value)} wrong`).join("; ");
   const picture = drawn("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", class: "square",
-    "aria-label": `Doubt told and found: ${told || "nothing yet"}` });
+    "aria-label": `Doubt expected and found: ${told || "nothing yet"}` });
   picture.append(
     drawn("line", { class: "axis", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
-    drawn("text", { class: "label", x: x(0.5), y: size - 6, "text-anchor": "middle" }, "told to be wrong"),
+    drawn("text", { class: "label", x: x(0.5), y: size - 6, "text-anchor": "middle" }, "expected to be wrong"),
     drawn("text", { class: "label", x: x(0.02), y: y(0.95) }, "is wrong"));
   for (const row of rows) {
     picture.append(
@@ -141,7 +141,7 @@ function showQuality(quality) {
     `; the ${counted(quality.audit_missed_sampled)} that were seen have ${counted(quality.audit_missed_originals)} originals.`);
   at("changes").textContent = Object.entries(quality.audit_changes).map(([figure, { score, changes, why }]) =>
     `${CHANGES[figure] ?? figure}: ${score === null ? "not known, " + why
-      : `${counted(changes)} told since the start, ${share(score)} of the way to the next`}.`).join(" ");
+      : `${counted(changes)} reported since the start, ${share(score)} of the way to the next`}.`).join(" ");
   at("quality-note").textContent =
     "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
     `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random among ${counted(arrivals)}, against the whole index; ` +
