@@ -105,6 +105,11 @@ def comments_and_docstrings(tree: ast.Module, text: str) -> Iterator[str]:
 def printed(tree: ast.Module) -> Iterator[str]:
     """Yield the literals that a person may read: those of `PRINTED_WORDS` words or more."""
     docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    lists = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "split"
+    }
     inside = {
         id(part)
         for node in ast.walk(tree)
@@ -112,7 +117,7 @@ def printed(tree: ast.Module) -> Iterator[str]:
         for part in node.values
     }
     for node in ast.walk(tree):
-        if id(node) in docstrings | inside:
+        if id(node) in docstrings | inside | lists:
             continue
         text = ""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
