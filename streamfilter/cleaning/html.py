@@ -15,11 +15,10 @@ from streamfilter.stops import MissingExtra
 UNSEEN = frozenset({"script", "style", "template", "noscript", "title", "svg", "iframe", "object"})
 """Elements whose text is not part of the page's text."""
 
-_INLINE = (
+INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q rb rp rt ruby s "
-    "samp small span strike strong sub sup time tt u var wbr"
+    "samp small span strike strong sub sup time tt u var wbr".split()
 )
-INLINE = frozenset(_INLINE.split())
 """Elements inside a line of text: they do not part two words."""
 
 MARKUP = re.compile("[<&]")
