@@ -105,10 +105,15 @@ def comments_and_docstrings(tree: ast.Module, text: str) -> Iterator[str]:
 def printed(tree: ast.Module) -> Iterator[str]:
     """Yield the literals that a person may read: those of `PRINTED_WORDS` words or more."""
     docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    split = {
+        ast.unparse(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "split"
+    }
     lists = {
         id(node.value)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr == "split"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in split
     }
     inside = {
         id(part)

@@ -15,10 +15,11 @@ from streamfilter.stops import MissingExtra
 UNSEEN = frozenset({"script", "style", "template", "noscript", "title", "svg", "iframe", "object"})
 """Elements whose text is not part of the page's text."""
 
-INLINE = frozenset(
+_INLINE = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q rb rp rt ruby s "
-    "samp small span strike strong sub sup time tt u var wbr".split()
+    "samp small span strike strong sub sup time tt u var wbr"
 )
+INLINE = frozenset(_INLINE.split())
 """Elements inside a line of text: they do not part two words."""
 
 MARKUP = re.compile("[<&]")
