@@ -26,8 +26,8 @@ RETIRED = {
     # retired: what to write
     "backpressure": "the batch bounds (`batch.documents`, `batch.bytes`)",
     "blacklist|whitelist": "refused, allowed",
-    "dlq|dead[- ]letter[- ]queue": "dead-letter topic",
-    "failover|fail-over|hand-over|take-over": "takeover",
+    "dead[- ]letter[- ]queue": "dead-letter topic (DLQ)",
+    "fail-over|hand-over|take-over": "takeover (failover)",
     "follower": "standby; for RocksDB's secondary: view",
     "master|slave": "owner, standby",
     "near-dup|neardup": "near-duplicate",
