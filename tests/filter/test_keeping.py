@@ -7,7 +7,7 @@ import random
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.files import keeping
+from streamfilter.files import keep_longest
 from tests.documents.json_schema import violations
 from tests.support.texts import ROOT
 
@@ -100,14 +100,14 @@ def test_what_can_be_read_only_once_is_refused_before_anything_is_read(others, t
 def test_a_file_that_shrinks_before_it_is_read_again_is_told(left, tmp_path, capsys, monkeypatch):
     lines = [json.dumps(story) for story in stories(10)]
     before = run(tmp_path, "a", lines)
-    whole = keeping.filter_files
+    whole = keep_longest.filter_files
 
     def shrinking(*arguments, **named):
         summary = whole(*arguments, **named)
         (tmp_path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines[:left]))
         return summary
 
-    monkeypatch.setattr(keeping, "filter_files", shrinking)
+    monkeypatch.setattr(keep_longest, "filter_files", shrinking)
     (tmp_path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines))
     paths = [str(tmp_path / f"a.{place}") for place in ("unique", "duplicates")]
     command = ["filter", str(tmp_path / "in.jsonl"), "--keep", "longest"]
