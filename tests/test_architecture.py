@@ -24,7 +24,7 @@ FLOOR_PLAN = {
     "cli": "commands process",
     "commands": "bench demo preflight kafka files quality assembly monitoring config collection "
     "documents matching entities similarity index process stories",
-    "demo": "bench kafka engine quality config documents process stories",
+    "demo": "bench kafka engine quality config documents matching process stories",
     "bench": "documents files similarity stories",
     "preflight": "kafka files assembly monitoring quality config documents index process "
     "similarity",

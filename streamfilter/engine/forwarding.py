@@ -13,13 +13,13 @@ ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from streamfilter.engine.ports import Layout, Outgoing
 from streamfilter.matching import envelope
 from streamfilter.matching.batch import Decided
+from streamfilter.matching.evidence_headers import PREFIX, evidence_headers, our_headers
 from streamfilter.model import (
     DUPLICATES,
     Decision,
@@ -32,7 +32,6 @@ from streamfilter.model import (
 )
 from streamfilter.stops import ExitCode, Stop
 
-PREFIX = "__streamfilter."
 THEIRS = PREFIX + "input."
 """New prefix of input headers that look like ours."""
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
@@ -114,7 +113,7 @@ class Forwarder:
             return self._rejected(record, reading)
         if self._style.shadow:
             marks = [("verdict", reading.verdict.value), ("reason", reading.reason.value)]
-            return self._forward(record, _headers(marks))
+            return self._forward(record, our_headers(marks))
         return self._forward(record) if reading.verdict is Verdict.PASSTHROUGH else None
 
     def judged(self, record: Record, document_id: str, decision: Decision) -> Outgoing | None:
@@ -150,7 +149,7 @@ class Forwarder:
         """Return the original with the evidence as headers; if that is too large, with less."""
         shadow = self._style.shadow
         topic = self._to.unique if shadow else self._to.duplicates
-        ours = _evidence_headers(record, document_id, decision, self._scheme)
+        ours = evidence_headers(record, document_id, decision, self._scheme)
         full = self._to_topic(topic, record, record.value, theirs_of(record) + ours)
         if self._fits(full):
             return full
@@ -178,7 +177,7 @@ class Forwarder:
                 "configured, and no record is ever dropped: name a topic for such records",
                 exit_code=ExitCode.CONFIG,
             )
-        ours = _headers(
+        ours = our_headers(
             [
                 ("error.stage", malformed.stage),
                 ("error.code", malformed.code.value),
@@ -191,12 +190,12 @@ class Forwarder:
         theirs = theirs_of(record)
         if malformed.code is ErrorCode.REFUSED:
             # This topic may refuse the same timestamp, so the letter gets the present time.
-            ours += _headers([("error.timestamp", record.timestamp)])
+            ours += our_headers([("error.timestamp", record.timestamp)])
             record = replace(record, timestamp=-1)
         letter = self._to_topic(topic, record, record.value, theirs + ours)
         if self._fits(letter):
             return letter
-        ours += _headers([("error.value_bytes", len(record.value or b""))])
+        ours += our_headers([("error.value_bytes", len(record.value or b""))])
         for headers in (theirs + ours, ours):
             letter = self._to_topic(topic, record, None, headers)
             if self._fits(letter):
@@ -237,56 +236,6 @@ def theirs_of(record: Record) -> Headers:
         (THEIRS + name.removeprefix(PREFIX) if name.startswith(PREFIX) else name, value)
         for name, value in record.headers
     )
-
-
-def _evidence_headers(
-    record: Record, document_id: str, decision: Decision, scheme: bytes
-) -> Headers:
-    """Return the evidence as headers: the values of `envelope.evidence`, in bytes.
-
-    The headers are written out one by one, without an envelope: this is most of the time that
-    forwarding a duplicate takes.
-    """
-    best, source = decision.match, record.source
-    found = envelope.matches(decision)
-    own = document_id.encode()
-    about: Headers = (_SCHEMA, _VERDICTS[decision.verdict], ("__streamfilter.id", own))
-    if best is not None:
-        place, own = best.source, best.document_id.encode()
-        about += (
-            ("__streamfilter.match.id", own),
-            ("__streamfilter.match.similarity", _number(found[0]["similarity"])),
-            ("__streamfilter.match.topic", place.topic.encode()),
-            ("__streamfilter.match.partition", b"%d" % place.partition),
-            ("__streamfilter.match.offset", b"%d" % place.offset),
-            ("__streamfilter.matches", envelope.encode(found)),
-        )
-    if decision.matches_truncated:
-        about += (_TRUNCATED,)
-    return (
-        *about,
-        ("__streamfilter.canonical.id", own),
-        ("__streamfilter.source.topic", source.topic.encode()),
-        ("__streamfilter.source.partition", b"%d" % source.partition),
-        ("__streamfilter.source.offset", b"%d" % source.offset),
-        ("__streamfilter.scheme", scheme),
-        ("__streamfilter.p_false_positive", _number(envelope.p_false_positive(decision))),
-    )
-
-
-_TRUNCATED = (PREFIX + "matches_truncated", b"true")
-"""Added only if the list of matches was truncated."""
-_SCHEMA = (PREFIX + "schema", b"%d" % envelope.SCHEMA)
-_VERDICTS = {each: (PREFIX + "verdict", each.encode()) for each in Verdict}
-
-
-@lru_cache(maxsize=envelope.SHARES, typed=True)  # 1 and 1.0 are equal, but written differently
-def _number(value: float) -> bytes:
-    return b"%r" % value
-
-
-def _headers(pairs: Iterable[tuple[str, object]]) -> Headers:
-    return tuple((PREFIX + name, str(value).encode()) for name, value in pairs)
 
 
 _M = 0x5BD1E995

@@ -17,11 +17,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
 from streamfilter.engine import changelog
-from streamfilter.engine.forwarding import PREFIX
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.source import record_of
 from streamfilter.matching import envelope
+from streamfilter.matching.evidence_headers import PREFIX
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.quality.run_reading import digest, given_of, placed_of

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 import streamfilter
-from streamfilter.engine.forwarding import PREFIX, Destinations, Forwarder, Style
+from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.matching import envelope
+from streamfilter.matching.evidence_headers import PREFIX
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
 from tests.documents.json_schema import violations
 
-SCHEMA_FILE = Path(__file__).parents[2] / "config" / "schemas" / "envelope.json"
+SCHEMA_FILE = Path(streamfilter.__file__).parent / "schemas" / "envelope.json"
 SCHEMA = json.loads(SCHEMA_FILE.read_text())
 SOURCE = Source("docs", 1, 90210)
 NEAR = Decision(
@@ -94,11 +95,6 @@ def test_every_dead_letter_keeps_the_published_schema(code: ErrorCode) -> None:
 )  # fmt: skip
 def test_the_schema_refuses_what_is_wrong(key: str, value: object) -> None:
     assert violations({**evidence(NEAR), key: value}, SCHEMA, SCHEMA) != []
-
-
-def test_the_schema_that_is_shipped_is_the_published_one() -> None:
-    shipped = Path(streamfilter.__file__).parent / "schemas" / "envelope.json"
-    assert shipped.read_bytes() == SCHEMA_FILE.read_bytes()
 
 
 @pytest.mark.parametrize("value", [b"plain", "grüße\x00".encode(), b"\xff\xfe", b""])

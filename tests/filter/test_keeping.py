@@ -11,7 +11,7 @@ from streamfilter.files import keep_longest
 from tests.documents.json_schema import violations
 from tests.support.texts import ROOT
 
-SCHEMA = json.loads((ROOT / "config/schemas/envelope.json").read_text())
+SCHEMA = json.loads((ROOT / "streamfilter/schemas/envelope.json").read_text())
 
 
 def stories(seed: int) -> list[dict[str, str]]:

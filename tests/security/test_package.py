@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.forwarding import PREFIX, _evidence_headers, _headers
+from streamfilter.matching.evidence_headers import PREFIX, evidence_headers, our_headers
 from streamfilter.model import Decision, Match, Record, Source, Verdict
 
 PACKAGE = Path(__file__).parents[2] / "streamfilter"
@@ -68,9 +68,9 @@ def test_the_window_is_on_loopback_unless_told_otherwise():
 
 
 def test_every_header_of_ours_has_our_prefix():
-    assert [name for name, _ in _headers([("id", 1), ("error.code", "x")])] == [
+    assert [name for name, _ in our_headers([("id", 1), ("error.code", "x")])] == [
         f"{PREFIX}id", f"{PREFIX}error.code"
     ]  # fmt: skip
-    names = [name for name, _ in _evidence_headers(RECORD, "d", DUPLICATE, b"scheme")]
+    names = [name for name, _ in evidence_headers(RECORD, "d", DUPLICATE, b"scheme")]
     assert names
     assert [name for name in names if not name.startswith(PREFIX)] == []
