@@ -33,6 +33,7 @@ from tests.faults.expected import Expected, Place, Relived, UntrueError
 from tests.faults.recording import Recording, digest
 from tests.simulator.history import windows_at
 from tests.simulator.world import Failure
+from tests.support.arrivals import buckets_below, documents_below
 
 OURS = "__streamfilter."
 THEIRS = OURS + "input."
@@ -219,7 +220,7 @@ def _state(index: object, task: Relived, start: int) -> Iterator[str]:
     oldest = windows[0]
     documents = {
         ordinal: each
-        for ordinal, each in task.model.documents_below(limit).items()
+        for ordinal, each in documents_below(task.model, limit).items()
         if ordinal >= oldest.first_ordinal
     }
     found = index.fetch(np.array(sorted(documents), np.int64))
@@ -233,7 +234,7 @@ def _state(index: object, task: Relived, start: int) -> Iterator[str]:
         if (id_, mark.tobytes()) != documents[ordinal]:
             yield f"ordinal {ordinal} is {id_}, the model says {documents[ordinal][0]}"
             return
-    yield from _buckets(index, task.model.buckets_below(limit, oldest.number))
+    yield from _buckets(index, buckets_below(task.model, limit, oldest.number))
 
 
 def _buckets(index: object, buckets: Mapping[tuple[int, int], list[int]]) -> Iterator[str]:
