@@ -436,7 +436,8 @@ def an_end_comes_before_the_last_batches(patch: pytest.MonkeyPatch) -> None:
     real = changelog_rewrite.Rewriting._values
 
     def values(self: Any, marks: Any) -> list[bytes]:
-        return real(self, marks) if marks[-1].number + 1 < self._position.next_batch else []
+        more = marks[-1].number + 1 < self._position.progress.next_batch
+        return real(self, marks) if more else []
 
     patch.setattr(changelog_rewrite.Rewriting, "_values", values)
 
@@ -450,7 +451,7 @@ def what_has_no_end_is_believed(patch: pytest.MonkeyPatch) -> None:
         begun = [
             offset
             for offset, value in self._changelog._changelog().committed(bounds.start)
-            if value.startswith(index_storage.changelog.REWRITING) and b'"anew":"begin"' in value
+            if value.startswith(index_storage.REWRITING) and b'"anew":"begin"' in value
         ]
         if not begun:
             return (yield from real(self, bounds))
