@@ -108,10 +108,10 @@ def test_a_seed_is_the_same_story_in_another_process():
 SEEN = {
     "a crash": "CRASHES before",
     "a crash inside the index's write": "CRASHES before index.apply",
-    "a crash between the commit and its answer": "CRASHES before log.commit",
+    "a crash between the commit and its answer": "CRASHES before commit\n",
     "a crash in a restore": "CRASHES before reader.read",
     "a crash while closing": "CRASHES before membership.close",
-    "a pause in the middle of a transaction": "is paused before log.send_offsets",
+    "a pause in the middle of a transaction": "is paused before send_offsets",
     "a standby that takes over with what it has read": "takes over with an index at",
     "a zombie that was fenced": "exits with 76",
     "a place that was lost": "hears that it lost its place",
