@@ -164,7 +164,7 @@ def test_without_the_right_to_delete_all_is_well_but_the_changelog_grows_and_tha
     said = checked()
     assert "DELETE is missing, and what is forgotten stays in it" in said
     assert f"--operation Delete --topic {stage.changelog}" in said
-    assert f"those before {surplus:.0f} are of windows that are gone" in said
+    assert f"those before {surplus:.0f} belong to dropped windows" in said
     grant(secured.bootstrap, user, [secured.rights_of(stage)["changelog delete"]])
     process = secured.start(stage, user, retention="1h")
     stage.drain(process)
@@ -173,7 +173,7 @@ def test_without_the_right_to_delete_all_is_well_but_the_changelog_grows_and_tha
     said = checked()
     assert "DELETE" not in said
     assert f"keeps the offsets {surplus:.0f} to" in said
-    assert "all of them of windows that are alive" in said
+    assert "all belong to windows that still exist" in said
 
 
 CI = {"unique", "group"}
