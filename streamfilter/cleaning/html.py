@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from streamfilter.cleaning.lines import without_surrogates
 from streamfilter.stops import MissingExtra
 
 UNSEEN = frozenset({"script", "style", "template", "noscript", "title", "svg", "iframe", "object"})
@@ -23,7 +24,6 @@ INLINE = frozenset(_INLINE.split())
 """Elements inside a line of text: they do not part two words."""
 
 MARKUP = re.compile("[<&]")
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def html_step() -> Callable[[str], str]:
@@ -41,7 +41,7 @@ def html_step() -> Callable[[str], str]:
         if not MARKUP.search(text):
             return text
         parser = HTMLParser(target=_Text(), no_network=True)
-        parser.feed(LONE_SURROGATE.sub("\ufffd", text))
+        parser.feed(without_surrogates(text))
         found: str = parser.close()
         return found
 

@@ -1,4 +1,4 @@
-"""Steps that work on lines: terminal colours, quoted mail, words split at the end of a line."""
+"""Steps on characters and lines: surrogates, terminal colours, quoted mail, split words."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ _ORIGINAL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SPLIT = re.compile(r"(?<=[^\W\d_])[-\u2010\u00ad]\r?\n[ \t]{0,40}(?=([^\W\d_]))")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def without_surrogates(text: str) -> str:
+    """Return *text* with U+FFFD for each lone surrogate, which UTF-8 cannot encode."""
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def without_escapes(text: str) -> str:

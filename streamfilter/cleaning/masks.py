@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any
 
+from streamfilter.cleaning.lines import without_surrogates
 from streamfilter.cleaning.tracking import untracked
 from streamfilter.stops import MissingExtra
 
@@ -154,15 +155,7 @@ def _user_step(pattern: str, replacement: str) -> Step:
         raise ValueError(f"{pattern!r} matches a whole text: nothing would be left to compare")
 
     def step(text: str) -> str:
-        found: str = compiled.sub(lambda _: replacement, _encodable(text))
+        found: str = compiled.sub(lambda _: replacement, without_surrogates(text))
         return found
 
     return step
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _encodable(text: str) -> str:
-    """Return *text* with U+FFFD for each lone surrogate: RE2 reads UTF-8."""
-    return _SURROGATE.sub("\ufffd", text) if _SURROGATE.search(text) else text

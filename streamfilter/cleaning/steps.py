@@ -14,14 +14,12 @@ are written by strangers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamfilter.cleaning.html import html_step
 from streamfilter.cleaning.lines import joined_words, without_escapes, without_quotes
-from streamfilter.cleaning.masks import Mask, step_of
-
-Step = Callable[[str], str]
+from streamfilter.cleaning.masks import Mask, Step, step_of
 
 
 @dataclass(frozen=True, slots=True)

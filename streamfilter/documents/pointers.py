@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamfilter.cleaning.lines import without_surrogates
 from streamfilter.model import ErrorCode, Malformed
 
 Path = tuple[str, ...]
@@ -25,7 +26,6 @@ WHOLE = "value"
 """A setting with this instead of a pointer means the whole value."""
 
 _ESCAPE = re.compile(r"~([01]?)")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-")
 
 
@@ -175,7 +175,7 @@ def checked_string(text: str, path: Path) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text)
+        return without_surrogates(text)
     return text
 
 
