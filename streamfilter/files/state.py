@@ -115,10 +115,10 @@ def scratch() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
         try:
             yield Path(directory)
-        except NoRoom as told:
-            if directory not in told.fact:  # an output's disk is full, not this one
+        except NoRoom as full:
+            if directory not in full.fact:  # an output's disk is full, not this one
                 raise
-            raise _no_room(told.fact) from told
+            raise _no_room(full.fact) from full
         except DiskFull as fault:
             raise _no_room(fault.fact) from fault
         except OSError as error:

@@ -294,10 +294,8 @@ def test_a_changelog_that_takes_less_is_named_and_the_next_start_sends_less(stag
     ended_with(stage.start(**settings(stage)), "max.message.bytes=1000; expected at least 4096")
 
 
-def test_a_changelog_that_loses_its_beginning_is_said_and_the_whole_index_goes_on(
-    stage: Stage,
-) -> None:
-    """No word was said of it, and the next start named a wrong cause and went on with nothing."""
+def working_without_a_beginning(stage: Stage) -> FilterProcess:
+    """Return a filter at work whose changelog lost its first records."""
     process = working(stage)
     first = end_offsets(stage.bootstrap, stage.changelog)[0]
     into(stage, 0, texts(random.Random(SEED + 6), 20), 500)
@@ -305,6 +303,14 @@ def test_a_changelog_that_loses_its_beginning_is_said_and_the_whole_index_goes_o
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
     for future in admin.delete_records([TopicPartition(stage.changelog, 0, first)]).values():
         future.result(120)
+    return process
+
+
+def test_a_changelog_that_loses_its_beginning_is_said_and_the_whole_index_goes_on(
+    stage: Stage,
+) -> None:
+    """No word was said of it, and the next start named a wrong cause and went on with nothing."""
+    process = working_without_a_beginning(stage)
     heard(process, "records that a restore needs were deleted")
     assert scraped(process, 'changelog_faults{fault="beginning"}') == 1
     into(stage, 0, texts(random.Random(SEED + 7), 20), 600)
@@ -326,13 +332,7 @@ def test_a_changelog_that_loses_its_beginning_is_said_and_the_whole_index_goes_o
 def test_a_changelog_that_lost_its_beginning_is_written_anew_from_the_whole_index(
     stage: Stage,
 ) -> None:
-    process = working(stage)
-    first = end_offsets(stage.bootstrap, stage.changelog)[0]
-    into(stage, 0, texts(random.Random(SEED + 6), 20), 500)
-    stage.drain(process)
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    for future in admin.delete_records([TopicPartition(stage.changelog, 0, first)]).values():
-        future.result(120)
+    process = working_without_a_beginning(stage)
     heard(process, "restart this process once with `streamfilter run --rewrite-changelog`")
     assert process.terminate() == 0
     process = stage.start(**settings(stage), arguments=["--rewrite-changelog"])
