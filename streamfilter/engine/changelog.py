@@ -2,9 +2,9 @@
 
 Every record begins with a version byte and a type byte. Integers are little-endian.
 
-- `Header` opens a changelog, and names its index and its group. It is repeated as the first
-  record of a transaction that begins a window, with that window. So a changelog may be trimmed
-  there. The batch record of the same transaction holds the numbers to go on with.
+- `Header` (`changelog_header.py`) opens a changelog. It is repeated as the first record of a
+  transaction that begins a window, with that window. So a changelog may be trimmed there. The
+  batch record of the same transaction holds the numbers to go on with.
 - `DOCUMENT` holds an ordinal, and the bytes that the index stores for that document. Band keys
   are not stored; the replay computes them again.
 - `FORGET` names earlier documents that the batch's tombstones remove. A replay removes them before
@@ -22,54 +22,39 @@ records here: `DOCUMENT`, `DOCUMENT`, `BATCH`.
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamfilter.engine.changelog_header import (
+    AGED,
+    BATCH,
+    DATED,
+    DOCUMENT,
+    FORGET,
+    NAMED,
+    NUMBER_MAX,
+    PREFIX,
+    VERSION,
+    Header,
+    body_of,
+    encode_header,
+)
 from streamfilter.index.ages import ages_of
 from streamfilter.index.errors import FormatError
-from streamfilter.index.format import (
-    BUCKET_CAP_MAX,
-    ORDINAL_MAX,
-    decode_documents,
-    encode_documents,
-)
+from streamfilter.index.format import ORDINAL_MAX, decode_documents, encode_documents
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents, Removals
-from streamfilter.model import BatchMark, Positions, Span, Window
+from streamfilter.model import BatchMark, Positions, Span
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
-
-VERSION = 1
-NAMED = 2
-"""Version of a batch that names its writer; one of `VERSION` has no writer."""
-AGED = 3
-"""Version of a batch whose index forgets: it holds the first ordinal that is remembered. Its
-highest timestamp is the stream time. Older versions of streamfilter refuse it. A window's header
-has `VERSION`, so without this they would skip the window."""
-DATED = 4
-"""Version of an `AGED` batch with documents. For each document it holds the time of arrival and the
-horizon at that time (`index.ages`). Its own horizon is the one after the batch; an `AGED` batch
-holds the one before."""
-ANEW = 5
-"""Version of a header that begins or ends a rewrite, which repeats earlier batches."""
-HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
-BEGIN, END = "begin", "end"
-REWRITING = bytes([ANEW, HEADER])
-"""The first bytes of such a header."""
-GROUP, BUCKET_CAP, WINDOW, PART = "group", "bucket_cap", "window", "anew"
-"""Names of the header's fields, in addition to the identity's fields."""
-NUMBER_MAX = (1 << 63) - 1
-"""Highest number of a batch or an ordinal: they are compared in signed 64-bit columns."""
 
 WRITER_BYTES = 16
 FORGET_ORDINALS_MAX = 1_000
 """Most ordinals in one record: 8 KB, which every topic accepts."""
 
-_PREFIX = struct.Struct("<BB")
 FIXED_BYTES = 128
 """Upper bound of a document's record without its id, signature, tokens and payload."""
 _ORDINAL = struct.Struct("<Q")
@@ -77,23 +62,6 @@ _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
 _HORIZON = struct.Struct("<Q")
 """Follows the spans in a batch of version `AGED`; in `DATED` the ages follow it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The record that opens a changelog: its owner, and the settings that a restore needs."""
-
-    identity: bytes
-    """The output of `Identity.encode`. After a decode it holds the record's other fields too."""
-    group: str = ""
-    """The consumer group that writes the changelog. Empty: an old version did not store it."""
-    bucket_cap: int = 0
-    """The index's setting: another value would restore other buckets. 0: not stored."""
-    window: Window | None = None
-    """The window that begins with this record's transaction, at this record's offset. None: the
-    first window."""
-    anew: str = ""
-    """`BEGIN` or `END` of a rewrite; empty: any other header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,87 +116,11 @@ def record_hash(value: bytes) -> bytes:
     return hashlib.blake2b(value, digest_size=16, person=person).digest()
 
 
-def kind_of(value: bytes) -> int:
-    """Return the type byte of a record.
-
-    Raises:
-        FormatError: it is no changelog record, or its version or type is unknown.
-    """
-    if len(value) < _PREFIX.size:
-        raise FormatError("a changelog record is too short to say what it is")
-    version, kind = _PREFIX.unpack_from(value)
-    if not VERSION <= version <= ANEW:
-        raise FormatError(
-            f"a changelog record of version {version}; this streamfilter reads up to {ANEW}"
-        )
-    if kind not in (HEADER, DOCUMENT, BATCH, FORGET):
-        raise FormatError(f"a changelog record of unknown type {kind}")
-    if version != VERSION and kind != (HEADER if version == ANEW else BATCH):
-        raise FormatError(f"a changelog record of type {kind} has no version {version}")
-    return int(kind)
-
-
-def _body(value: bytes, kind: int) -> bytes:
-    if (found := kind_of(value)) != kind:
-        raise FormatError(f"a changelog record of type {found} where {kind} was expected")
-    return value[_PREFIX.size :]
-
-
-def encode_header(header: Header) -> bytes:
-    """Return the record that opens a changelog, or a window.
-
-    Our own fields are added to the identity's fields; older versions ignore them.
-    """
-    ours: dict[str, object] = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
-    if (window := header.window) is not None:
-        ours[WINDOW] = [window.number, window.first_ordinal, window.first_batch]
-    if header.anew:
-        ours[PART] = header.anew
-    fields = json.loads(header.identity) | ours
-    body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    return _PREFIX.pack(ANEW if header.anew else VERSION, HEADER) + body
-
-
-def decode_header(value: bytes) -> Header:
-    """Return the header in a record; its identity is the JSON of all fields.
-
-    Raises:
-        FormatError: it is no header, or a field has an impossible value.
-    """
-    body = _body(value, HEADER)
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        raise FormatError("a header record is not JSON") from None
-    if not isinstance(fields, dict):
-        raise FormatError("a header record has no fields")
-    cap = fields.get(BUCKET_CAP, 0)
-    if type(cap) is not int or not 0 <= cap <= BUCKET_CAP_MAX:
-        raise FormatError(f"a header record has the bucket_cap {cap!r}")
-    anew = fields.get(PART, "")
-    if anew not in ((BEGIN, END) if value[0] == ANEW else ("",)):
-        raise FormatError(f"a header record is the part {anew!r} of a rewrite")
-    window = _decoded_window(fields.get(WINDOW))
-    return Header(body, str(fields.get(GROUP, "")), cap, window, anew)
-
-
-def _decoded_window(field: object) -> Window | None:
-    if field is None:
-        return None
-    if not isinstance(field, list) or len(field) != 3 or any(type(n) is not int for n in field):
-        raise FormatError(f"a header record has the window {field!r}")
-    number, ordinal, batch = field
-    fits = max(number, batch) <= NUMBER_MAX and ordinal <= ORDINAL_MAX + 1
-    if not fits or min(number - 1, ordinal, batch) < 0:
-        raise FormatError(f"a header record has the window {field!r}")
-    return Window(number, ordinal, batch)
-
-
 def encode_changelog_documents(
     documents: Documents, stored: Sequence[bytes] | None = None
 ) -> list[bytes]:
     """Return a record for each document; *stored* are its bytes in the index, if known."""
-    prefix, ordinals = _PREFIX.pack(VERSION, DOCUMENT), documents.ordinals.tolist()
+    prefix, ordinals = PREFIX.pack(VERSION, DOCUMENT), documents.ordinals.tolist()
     bodies = encode_documents(documents) if stored is None else stored
     return [prefix + _ORDINAL.pack(n) + body for n, body in zip(ordinals, bodies, strict=True)]
 
@@ -249,7 +141,7 @@ def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Docume
     Raises:
         FormatError: one is truncated, or does not fit a scheme with *slots* slots.
     """
-    bodies = [_body(value, DOCUMENT) for value in values]
+    bodies = [body_of(value, DOCUMENT) for value in values]
     if any(len(body) < _ORDINAL.size for body in bodies):
         raise FormatError("a document's changelog record is too short for its ordinal")
     ordinals = np.array([_ORDINAL.unpack_from(body)[0] for body in bodies], np.uint64)
@@ -261,7 +153,7 @@ def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Docume
 
 def encode_forgotten(ordinals: I64) -> list[bytes]:
     """Return `FORGET` records that name the documents of the rising *ordinals*."""
-    prefix = _PREFIX.pack(VERSION, FORGET)
+    prefix = PREFIX.pack(VERSION, FORGET)
     starts = range(0, len(ordinals), FORGET_ORDINALS_MAX)
     return [
         prefix + ordinals[start : start + FORGET_ORDINALS_MAX].astype("<u8").tobytes()
@@ -275,7 +167,7 @@ def decode_forgotten(value: bytes) -> I64:
     Raises:
         FormatError: it is truncated or empty, or its ordinals do not rise.
     """
-    body = _body(value, FORGET)
+    body = body_of(value, FORGET)
     if not body or len(body) % _ORDINAL.size:
         raise FormatError("a changelog record of what is forgotten is truncated")
     ordinals = np.frombuffer(body, "<u8")
@@ -300,7 +192,7 @@ def encode_batch(batch: BatchRecord) -> bytes:
     if aged:
         version = DATED if mark.ages else AGED
     tail = _HORIZON.pack(mark.horizon) + mark.ages if aged else b""
-    return _PREFIX.pack(version, BATCH) + batch.writer + head + spans + tail
+    return PREFIX.pack(version, BATCH) + batch.writer + head + spans + tail
 
 
 def decode_batch(value: bytes) -> BatchRecord:
@@ -309,7 +201,7 @@ def decode_batch(value: bytes) -> BatchRecord:
     Raises:
         FormatError: it is truncated, too long, or contradicts itself.
     """
-    body = _body(value, BATCH)
+    body = body_of(value, BATCH)
     named = 0 if value[0] == VERSION else WRITER_BYTES
     writer, body = body[:named], body[named:]
     aged, dated = value[0] in (AGED, DATED), value[0] == DATED

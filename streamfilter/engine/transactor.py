@@ -32,7 +32,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from streamfilter.documents.schemas import SchemasAway
-from streamfilter.engine.changelog import BatchRecord, Header, Update
+from streamfilter.engine.changelog import BatchRecord, Update
+from streamfilter.engine.changelog_header import Header
 from streamfilter.engine.filter_observer import Moved
 from streamfilter.engine.micro_batches import Ahead, Intake
 from streamfilter.engine.pace import STRETCH_GROWTH, Stopwatch

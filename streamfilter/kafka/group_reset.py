@@ -24,7 +24,7 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.changelog import HEADER, decode_header, kind_of
+from streamfilter.engine.changelog_header import HEADER, decode_header, kind_of
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.errors import FormatError
 from streamfilter.kafka.broker_queries import bounds_of

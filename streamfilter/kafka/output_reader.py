@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
 from streamfilter.engine import changelog
+from streamfilter.engine.changelog_header import BATCH, kind_of
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.source import record_of
@@ -146,7 +147,7 @@ class _Order:
         """Partition → the first judged offset, and the one after the last."""
         for record in _records(config, config.changelog_topic):
             value = record.value or b""
-            if changelog.kind_of(value) != changelog.BATCH:
+            if kind_of(value) != BATCH:
                 continue
             mark = changelog.decode_batch(value).stored_mark
             for span in mark.spans:

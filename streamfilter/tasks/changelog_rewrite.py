@@ -22,15 +22,12 @@ from dataclasses import replace
 import numpy as np
 
 from streamfilter.engine.changelog import (
-    BEGIN,
-    END,
     BatchRecord,
-    Header,
     Update,
     encode_batch,
     encode_changelog_documents,
-    encode_header,
 )
+from streamfilter.engine.changelog_header import BEGIN, END, Header, encode_header
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import OutcomeUnknown
 from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal

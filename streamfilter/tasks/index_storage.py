@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from streamfilter.engine import start_checks
-from streamfilter.engine.changelog import (
+from streamfilter.engine.changelog import writer_of
+from streamfilter.engine.changelog_header import (
     BEGIN,
     END,
     HEADER,
@@ -29,7 +30,6 @@ from streamfilter.engine.changelog import (
     Header,
     decode_header,
     kind_of,
-    writer_of,
 )
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Changelog, Watermarks

@@ -28,6 +28,16 @@ from dataclasses import replace
 import numpy as np
 
 from streamfilter.engine import changelog
+from streamfilter.engine.changelog_header import (
+    BATCH,
+    BEGIN,
+    DOCUMENT,
+    FORGET,
+    HEADER,
+    Header,
+    decode_header,
+    kind_of,
+)
 from streamfilter.engine.ports import ChangelogReader, Entry
 from streamfilter.engine.start_checks import (
     Names,
@@ -43,7 +53,7 @@ from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher
 
-_ALONE = (bytes([changelog.HEADER]), bytes([changelog.FORGET]))
+_ALONE = (bytes([HEADER]), bytes([FORGET]))
 """A write ends before a record of these types."""
 READ_RECORDS = 5_000
 READ_SECONDS = 0.05
@@ -158,14 +168,14 @@ class Replay:
             if self._unchecked:
                 self._check(entry)
                 return
-            kind = changelog.kind_of(entry.value)
-            if kind == changelog.HEADER:
-                self._head(entry, changelog.decode_header(entry.value))
-            elif kind == changelog.DOCUMENT:
+            kind = kind_of(entry.value)
+            if kind == HEADER:
+                self._head(entry, decode_header(entry.value))
+            elif kind == DOCUMENT:
                 self._unfinished.append(entry.value)
-            elif kind == changelog.FORGET:
+            elif kind == FORGET:
                 self._forgotten.append(changelog.decode_forgotten(entry.value))
-            elif kind == changelog.BATCH:
+            elif kind == BATCH:
                 self._end_batch(entry, changelog.decode_batch(entry.value))
         except FormatError as error:
             raise refuse_broken(self._names, entry.offset, str(error)) from error
@@ -185,9 +195,9 @@ class Replay:
         if batch.writer:
             self._writers = {batch.writer}
 
-    def _head(self, entry: Entry, header: changelog.Header) -> None:
+    def _head(self, entry: Entry, header: Header) -> None:
         if header.anew:
-            self._anew = header.anew == changelog.BEGIN
+            self._anew = header.anew == BEGIN
             if self._next is None and header.window is None:
                 self._next = 0  # no window was dropped, so the rewrite has all batches
         self._begin_window(entry, header.window)

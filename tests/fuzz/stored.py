@@ -8,21 +8,23 @@ from dataclasses import replace
 import numpy as np
 
 from streamfilter.engine.changelog import (
-    BATCH,
-    DOCUMENT,
-    FORGET,
     FORGET_ORDINALS_MAX,
-    HEADER,
     WRITER_BYTES,
     BatchRecord,
-    Header,
     decode_batch,
     decode_changelog_documents,
     decode_forgotten,
-    decode_header,
     encode_batch,
     encode_changelog_documents,
     encode_forgotten,
+)
+from streamfilter.engine.changelog_header import (
+    BATCH,
+    DOCUMENT,
+    FORGET,
+    HEADER,
+    Header,
+    decode_header,
     encode_header,
     kind_of,
 )

@@ -26,6 +26,7 @@ from deploy.local.real import RealKafka
 from streamfilter.bench.machine import machine, versions
 from streamfilter.config.configuration import load_config
 from streamfilter.engine import changelog
+from streamfilter.engine.changelog_header import Header, encode_header
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.format import FORMAT
@@ -92,7 +93,7 @@ def fill(stage: Stage, documents: int) -> None:
         producer.flush(60)
 
     nothing = (Span(0, 0, 0),)
-    produce([changelog.encode_header(changelog.Header(identity.encode(), stage.group))])
+    produce([encode_header(Header(identity.encode(), stage.group))])
     produce([changelog.encode_batch(changelog.BatchRecord(BatchMark(0, 0, 0, nothing), -1))])
     for number, first in enumerate(range(0, documents, BATCH), 1):
         count = min(BATCH, documents - first)

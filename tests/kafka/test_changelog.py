@@ -10,7 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfilter.engine import changelog
-from streamfilter.engine.changelog import BatchRecord, Header, Update
+from streamfilter.engine.changelog import BatchRecord, Update
+from streamfilter.engine.changelog_header import (
+    AGED,
+    BATCH,
+    BEGIN,
+    DATED,
+    DOCUMENT,
+    END,
+    FORGET,
+    HEADER,
+    NAMED,
+    NUMBER_MAX,
+    REWRITING,
+    VERSION,
+    Header,
+    decode_header,
+    encode_header,
+    kind_of,
+)
 from streamfilter.index.ages import Ages, ages_of
 from streamfilter.index.directory.identity import decode_identity
 from streamfilter.index.errors import FormatError
@@ -25,7 +43,7 @@ from tests.index.samples import identity
 from tests.support.columns import same_columns
 
 SLOTS = 16
-MOST = changelog.NUMBER_MAX
+MOST = NUMBER_MAX
 
 
 def documents(rng: random.Random, count: int) -> Documents:
@@ -126,7 +144,7 @@ def test_a_batch_says_of_each_document_when_it_came_and_what_was_forgotten_then(
     mark = BatchMark(7, first, first + len(steps), spans, gone, time, ages.encoded(spans))
     batch = BatchRecord(mark, time, OURS)
     value = changelog.encode_batch(batch)
-    assert value[0] == changelog.DATED
+    assert value[0] == DATED
     assert changelog.decode_batch(value) == batch
     found = ages_of(batch.stored_mark)
     assert found is not None
@@ -134,7 +152,7 @@ def test_a_batch_says_of_each_document_when_it_came_and_what_was_forgotten_then(
         assert getattr(found, name).tolist() == getattr(ages, name).tolist()
     assert found.horizons_at(partitions, offsets).tolist() == horizons.tolist()
     assert decode_mark(7, encode_mark(mark)) == mark
-    for wrong in (value[:-1], value + b"\0", bytes([changelog.AGED]) + value[1:]):
+    for wrong in (value[:-1], value + b"\0", bytes([AGED]) + value[1:]):
         with pytest.raises(FormatError):
             changelog.decode_batch(wrong)
 
@@ -158,9 +176,9 @@ def test_a_batch_of_before_is_the_same_bytes_still_and_names_nobody() -> None:
     value = changelog.encode_batch(batch)
     told = ("0300000000000000", "0500000000000000", "0600000000000000", "0700000000000000",
             "01000000", "01000000", "0400000000000000", "0900000000000000")  # fmt: skip
-    assert value == bytes([1, changelog.BATCH]) + bytes.fromhex("".join(told))
+    assert value == bytes([1, BATCH]) + bytes.fromhex("".join(told))
     named = changelog.encode_batch(replace(batch, writer=OURS))
-    assert named == bytes([2, changelog.BATCH]) + OURS + value[2:]
+    assert named == bytes([2, BATCH]) + OURS + value[2:]
     others = {changelog.writer_of("ab" * 16, "other"), changelog.writer_of("cd" * 16, "ours")}
     assert len(others | {OURS}) == 3
 
@@ -195,45 +213,45 @@ def test_a_batch_tells_every_position_but_the_index_keeps_only_spans_with_offset
 
 
 def test_a_header_carries_the_identity_whose_changelog_it_is_and_its_bucket_cap() -> None:
-    value = changelog.encode_header(Header(identity().encode(), "ours", 5))
-    assert changelog.kind_of(value) == changelog.HEADER
-    told = changelog.decode_header(value)
+    value = encode_header(Header(identity().encode(), "ours", 5))
+    assert kind_of(value) == HEADER
+    told = decode_header(value)
     assert decode_identity(told.identity) == identity()
     assert (told.group, told.bucket_cap) == ("ours", 5)
 
 
 def test_a_header_of_before_is_read_and_says_neither() -> None:
-    value = bytes([1, changelog.HEADER]) + identity().encode()
-    told = changelog.decode_header(value)
+    value = bytes([1, HEADER]) + identity().encode()
+    told = decode_header(value)
     assert decode_identity(told.identity) == identity()
     assert (told.group, told.bucket_cap) == ("", 0)
 
 
 def test_a_header_that_begins_a_window_says_which_and_is_otherwise_that_of_before() -> None:
-    first = changelog.encode_header(Header(identity().encode(), "ours", 5))
+    first = encode_header(Header(identity().encode(), "ours", 5))
     window = Window(3, 70, 9)
-    value = changelog.encode_header(Header(identity().encode(), "ours", 5, window))
+    value = encode_header(Header(identity().encode(), "ours", 5, window))
     assert value != first
-    told = changelog.decode_header(value)
+    told = decode_header(value)
     assert decode_identity(told.identity) == identity()
     assert (told.group, told.bucket_cap, told.window) == ("ours", 5, window)
-    assert changelog.decode_header(first).window is None
+    assert decode_header(first).window is None
 
 
-@pytest.mark.parametrize("part", [changelog.BEGIN, changelog.END])
+@pytest.mark.parametrize("part", [BEGIN, END])
 def test_a_header_of_what_is_written_anew_has_a_version_that_older_readers_refuse(
     part: str,
 ) -> None:
-    value = changelog.encode_header(Header(identity().encode(), "ours", 5, Window(3, 70, 9), part))
-    assert value.startswith(changelog.REWRITING)
-    assert value[0] == changelog.DATED + 1, "what comes after the last one that they know"
-    told = changelog.decode_header(value)
+    value = encode_header(Header(identity().encode(), "ours", 5, Window(3, 70, 9), part))
+    assert value.startswith(REWRITING)
+    assert value[0] == DATED + 1, "what comes after the last one that they know"
+    told = decode_header(value)
     assert (told.group, told.window, told.anew) == ("ours", Window(3, 70, 9), part)
-    for version in (changelog.VERSION, changelog.DATED):
+    for version in (VERSION, DATED):
         with pytest.raises(FormatError):
-            changelog.decode_header(bytes([version]) + value[1:])
+            decode_header(bytes([version]) + value[1:])
     with pytest.raises(FormatError, match="is the part ''"):
-        changelog.decode_header(changelog.REWRITING + identity().encode())
+        decode_header(REWRITING + identity().encode())
 
 
 @pytest.mark.parametrize(
@@ -243,30 +261,30 @@ def test_a_header_of_what_is_written_anew_has_a_version_that_older_readers_refus
 def test_a_header_with_an_impossible_window_is_refused(window: str) -> None:
     body = f'{{"window":{window}}}'.encode()
     with pytest.raises(FormatError, match="a header record has the window"):
-        changelog.decode_header(bytes([1, changelog.HEADER]) + body)
+        decode_header(bytes([1, HEADER]) + body)
 
 
 @pytest.mark.parametrize("cap", ["256", "-1", "true", '"8"', "1e999", "null"])
 def test_a_header_with_an_impossible_cap_is_refused(cap: str) -> None:
     body = f'{{"bucket_cap":{cap}}}'.encode()
     with pytest.raises(FormatError, match="a header record has the bucket_cap"):
-        changelog.decode_header(bytes([1, changelog.HEADER]) + body)
+        decode_header(bytes([1, HEADER]) + body)
 
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) -> None:
-    readers = (changelog.decode_batch, changelog.decode_header, changelog.decode_forgotten)
-    for read in (changelog.kind_of, *readers):
+    readers = (changelog.decode_batch, decode_header, changelog.decode_forgotten)
+    for read in (kind_of, *readers):
         try:
             read(value)
         except FormatError:
             continue
-        assert value[0] in (changelog.VERSION, changelog.NAMED, changelog.AGED)
+        assert value[0] in (VERSION, NAMED, AGED)
     try:
         changelog.decode_changelog_documents([value], slots=SLOTS)
     except FormatError:
         return
-    assert value[:2] == bytes([changelog.VERSION, changelog.DOCUMENT])
+    assert value[:2] == bytes([VERSION, DOCUMENT])
 
 
 def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
@@ -291,24 +309,24 @@ def test_whom_a_batch_forgets_is_read_back_in_records_of_bounded_size(count: int
     assert len(values) == -(-count // 1_000)
     assert max(map(len, values)) <= 8_002
     assert np.concatenate([*map(changelog.decode_forgotten, values)]).tolist() == ordinals.tolist()
-    assert {changelog.kind_of(value) for value in values} == {changelog.FORGET}
+    assert {kind_of(value) for value in values} == {FORGET}
 
 
 @pytest.mark.parametrize("body", ["", "00" * 7, "00" * 9, "01" + "00" * 15, "00" * 16, "ff" * 8])
 def test_a_record_that_forgets_nobody_or_the_impossible_is_refused(body: str) -> None:
     with pytest.raises(FormatError, match="forg"):
-        changelog.decode_forgotten(bytes([1, changelog.FORGET]) + bytes.fromhex(body))
+        changelog.decode_forgotten(bytes([1, FORGET]) + bytes.fromhex(body))
 
 
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
     with pytest.raises(FormatError, match="version 6; this streamfilter reads"):
-        changelog.kind_of(b"\x06" + value[1:])
+        kind_of(b"\x06" + value[1:])
     for version in (2, 3, 4):
         with pytest.raises(FormatError, match=f"type 1 has no version {version}"):
-            changelog.kind_of(bytes([version, changelog.HEADER]) + value[2:])
+            kind_of(bytes([version, HEADER]) + value[2:])
     with pytest.raises(FormatError, match="unknown type 9"):
-        changelog.kind_of(value[:1] + b"\x09" + value[2:])
+        kind_of(value[:1] + b"\x09" + value[2:])
 
 
 def test_a_batch_that_contradicts_itself_is_refused() -> None:

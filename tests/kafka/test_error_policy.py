@@ -11,8 +11,9 @@ import pytest
 from streamfilter.documents.reader import Reader
 from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.breaker import Breaker
-from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
 from streamfilter.engine.changelog import BatchRecord as ChangelogBatch
+from streamfilter.engine.changelog import encode_batch
+from streamfilter.engine.changelog_header import HEADER, kind_of
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.forwarding import Destinations, Forwarder, Style

@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 
 from streamfilter.engine.changelog import (
-    FORGET,
     BatchRecord,
-    Header,
     Update,
     encode_batch,
     encode_changelog_documents,
     encode_forgotten,
-    encode_header,
-    kind_of,
     writer_of,
 )
+from streamfilter.engine.changelog_header import FORGET, Header, encode_header, kind_of
 from streamfilter.engine.ports import Entry
 from streamfilter.engine.start_checks import Names, Refusal
 from streamfilter.index.format import recorded

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from streamfilter.engine import changelog
+from streamfilter.engine.changelog_header import BATCH, kind_of
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
@@ -40,7 +41,7 @@ def order_of_judgement(stage: Stage) -> list[tuple[int, int]]:
     order = []
     for each in read_committed(stage.bootstrap, stage.changelog):
         assert each.value is not None
-        if changelog.kind_of(each.value) == changelog.BATCH:
+        if kind_of(each.value) == BATCH:
             spans = changelog.decode_batch(each.value).mark.spans
             order += [(s.partition, o) for s in spans for o in range(s.start, s.end)]
     return order

@@ -9,6 +9,7 @@ from dataclasses import replace
 from confluent_kafka import Producer
 
 from streamfilter.engine import changelog
+from streamfilter.engine.changelog_header import BATCH, kind_of
 from streamfilter.model import BatchMark
 from tests.kafka.story import records, texts, verdicts
 from tests.kafka.test_takeover import SETTINGS, replayed
@@ -51,7 +52,7 @@ def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committe
     process = stage.start(**SETTINGS)
     stage.drain(process)
     written = [each.value or b"" for each in read_committed(stage.bootstrap, stage.changelog)]
-    theirs = [value for value in written if changelog.kind_of(value) == changelog.BATCH][-1]
+    theirs = [value for value in written if kind_of(value) == BATCH][-1]
     stranger = Producer(
         {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.stranger"}
     )

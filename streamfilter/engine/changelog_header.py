@@ -1,0 +1,138 @@
+"""The beginning of every changelog record, and the record that opens a changelog.
+
+A record begins with a version byte and a type byte. `Header` names the index and its group, and
+holds the settings that a restore needs. It is repeated as the first record of a transaction that
+begins a window, and it marks both ends of a rewrite.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+
+from streamfilter.index.errors import FormatError
+from streamfilter.index.format import BUCKET_CAP_MAX, ORDINAL_MAX
+from streamfilter.model import Window
+
+VERSION = 1
+NAMED = 2
+"""Version of a batch that names its writer; one of `VERSION` has no writer."""
+AGED = 3
+"""Version of a batch whose index forgets: it holds the first ordinal that is remembered. Its
+highest timestamp is the stream time. Older versions of streamfilter refuse it. A window's header
+has `VERSION`, so without this they would skip the window."""
+DATED = 4
+"""Version of an `AGED` batch with documents. For each document it holds the time of arrival and the
+horizon at that time (`index.ages`). Its own horizon is the one after the batch; an `AGED` batch
+holds the one before."""
+ANEW = 5
+"""Version of a header that begins or ends a rewrite, which repeats earlier batches."""
+HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
+BEGIN, END = "begin", "end"
+REWRITING = bytes([ANEW, HEADER])
+"""The first bytes of such a header."""
+GROUP, BUCKET_CAP, WINDOW, PART = "group", "bucket_cap", "window", "anew"
+"""Names of the header's fields, in addition to the identity's fields."""
+NUMBER_MAX = (1 << 63) - 1
+"""Highest number of a batch or an ordinal: they are compared in signed 64-bit columns."""
+
+PREFIX = struct.Struct("<BB")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The record that opens a changelog: its owner, and the settings that a restore needs."""
+
+    identity: bytes
+    """The output of `Identity.encode`. After a decode it holds the record's other fields too."""
+    group: str = ""
+    """The consumer group that writes the changelog. Empty: an old version did not store it."""
+    bucket_cap: int = 0
+    """The index's setting: another value would restore other buckets. 0: not stored."""
+    window: Window | None = None
+    """The window that begins with this record's transaction, at this record's offset. None: the
+    first window."""
+    anew: str = ""
+    """`BEGIN` or `END` of a rewrite; empty: any other header."""
+
+
+def kind_of(value: bytes) -> int:
+    """Return the type byte of a record.
+
+    Raises:
+        FormatError: it is no changelog record, or its version or type is unknown.
+    """
+    if len(value) < PREFIX.size:
+        raise FormatError("a changelog record is too short to say what it is")
+    version, kind = PREFIX.unpack_from(value)
+    if not VERSION <= version <= ANEW:
+        raise FormatError(
+            f"a changelog record of version {version}; this streamfilter reads up to {ANEW}"
+        )
+    if kind not in (HEADER, DOCUMENT, BATCH, FORGET):
+        raise FormatError(f"a changelog record of unknown type {kind}")
+    if version != VERSION and kind != (HEADER if version == ANEW else BATCH):
+        raise FormatError(f"a changelog record of type {kind} has no version {version}")
+    return int(kind)
+
+
+def body_of(value: bytes, kind: int) -> bytes:
+    """Return a record of type *kind* without its first two bytes.
+
+    Raises:
+        FormatError: it is a record of another type, or none.
+    """
+    if (found := kind_of(value)) != kind:
+        raise FormatError(f"a changelog record of type {found} where {kind} was expected")
+    return value[PREFIX.size :]
+
+
+def encode_header(header: Header) -> bytes:
+    """Return the record that opens a changelog, or a window.
+
+    Our own fields are added to the identity's fields; older versions ignore them.
+    """
+    ours: dict[str, object] = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
+    if (window := header.window) is not None:
+        ours[WINDOW] = [window.number, window.first_ordinal, window.first_batch]
+    if header.anew:
+        ours[PART] = header.anew
+    fields = json.loads(header.identity) | ours
+    body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    return PREFIX.pack(ANEW if header.anew else VERSION, HEADER) + body
+
+
+def decode_header(value: bytes) -> Header:
+    """Return the header in a record; its identity is the JSON of all fields.
+
+    Raises:
+        FormatError: it is no header, or a field has an impossible value.
+    """
+    body = body_of(value, HEADER)
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        raise FormatError("a header record is not JSON") from None
+    if not isinstance(fields, dict):
+        raise FormatError("a header record has no fields")
+    cap = fields.get(BUCKET_CAP, 0)
+    if type(cap) is not int or not 0 <= cap <= BUCKET_CAP_MAX:
+        raise FormatError(f"a header record has the bucket_cap {cap!r}")
+    anew = fields.get(PART, "")
+    if anew not in ((BEGIN, END) if value[0] == ANEW else ("",)):
+        raise FormatError(f"a header record is the part {anew!r} of a rewrite")
+    window = _decoded_window(fields.get(WINDOW))
+    return Header(body, str(fields.get(GROUP, "")), cap, window, anew)
+
+
+def _decoded_window(field: object) -> Window | None:
+    if field is None:
+        return None
+    if not isinstance(field, list) or len(field) != 3 or any(type(n) is not int for n in field):
+        raise FormatError(f"a header record has the window {field!r}")
+    number, ordinal, batch = field
+    fits = max(number, batch) <= NUMBER_MAX and ordinal <= ORDINAL_MAX + 1
+    if not fits or min(number - 1, ordinal, batch) < 0:
+        raise FormatError(f"a header record has the window {field!r}")
+    return Window(number, ordinal, batch)
