@@ -8,6 +8,7 @@ BENCHMARKS = {
     "retention": "tests.bench.retaining",
     "formats": "tests.bench.reading",
     "cores": "tests.bench.scaling",
+    "switches": "tests.bench.switches",
     "metrics": "tests.bench.observing",
     "flood": "tests.bench.flooding",
     "kafka": "tests.bench.wire",
