@@ -14,6 +14,7 @@ from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.entities.scoring import require_library
+from streamfilter.entities.sketching import RecordSketcher
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Index
@@ -21,8 +22,9 @@ from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
 from streamfilter.process.cores import usable_cores
-from streamfilter.similarity.scheme import scheme_of
+from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ConfigError, Problem
 from streamfilter.workers.crew import Crew
 
@@ -168,6 +170,14 @@ def policy_for(config: Config) -> MatchPolicy:
     )
 
 
+def sketcher_for(scheme: Scheme, *, seed: bytes) -> Sketcher:
+    """Return the sketcher of texts, or of records where the *scheme* names their fields."""
+    if not scheme.fields:
+        return Sketcher(scheme, seed=seed)
+    records = RecordSketcher(scheme.field_kinds, seed=seed)
+    return Sketcher(scheme, seed=seed, contents_of=records.contents)
+
+
 def crew_for(config: Config) -> Crew:
     """Return the crew of worker processes that sketch; none of them is started yet."""
     wanted = config.batch.workers
@@ -273,7 +283,7 @@ def note_policy(index: Index, policy: MatchPolicy, shape: Shape) -> list[str]:
         for name, value in present.items()
         if known is not None and known.get(name) != value
     ]
-    if changes and known["threshold"] != policy.threshold and not policy.comparer.records:
+    if changes and known["threshold"] != policy.threshold and not policy.fields:
         changes.append(
             f"its keys, {shape}, find {shape.cut(policy.threshold)} of the pairs at "
             f"{policy.threshold:g}"

@@ -45,7 +45,7 @@ FLOOR_PLAN = {
     "collection": "documents matching similarity index",
     # reading and sketching, here or in other processes
     "workers": "documents matching similarity",
-    "documents": "similarity cleaning",
+    "documents": "entities similarity cleaning",
     # the filter: true with Kafka replaced by a text file
     "matching": "entities similarity index",
     "entities": "similarity index",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from streamfilter.assembly import policy_for
+from streamfilter.assembly import policy_for, sketcher_for
 from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
 from streamfilter.commands.views import as_sketched, as_verdict
 from streamfilter.config.problems import show
@@ -17,7 +17,6 @@ from streamfilter.process import standard
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import Shape
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.normalisation import Normaliser
 
 RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)
@@ -69,7 +68,7 @@ def command(
     pair = one_after_the_other(
         one,
         other,
-        Sketcher(scheme, seed=MEASURING),
+        sketcher_for(scheme, seed=MEASURING),
         policy=policy_for(config),
         bucket_cap=config.index.bucket_cap,
     )

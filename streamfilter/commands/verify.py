@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from streamfilter.assembly import sketcher_for
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.progress import progress
 from streamfilter.commands.states import as_of, failing, found_state_option, state_of
@@ -19,7 +20,6 @@ from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.process import standard
 from streamfilter.similarity.scheme import scheme_of
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, counted
 
 NOT_WHOLE = 1
@@ -62,7 +62,7 @@ def _indexes(state: Path) -> list[Path]:
 def _answer(path: Path, seed: bytes | None) -> dict[str, Any]:
     try:
         with viewed(path, seed=seed) as view:
-            sketcher = Sketcher(scheme_of(view.identity.scheme), seed=view.identity.seed)
+            sketcher = sketcher_for(scheme_of(view.identity.scheme), seed=view.identity.seed)
             with progress(f"verifying {path}", len(view)) as advanced:
                 found = inspect(view, sketcher.keys_of, advanced=advanced)
             about = {"index_id": view.identity.index_id,

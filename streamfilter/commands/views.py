@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
+from streamfilter.assembly import sketcher_for
 from streamfilter.commands.options import config_options, load, once, output_option, text_of
 from streamfilter.commands.states import found_state_option, state_of
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.strict_json import parse_json
+from streamfilter.entities.joined import join_fields
 from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import IndexView, viewed
@@ -28,7 +30,6 @@ from streamfilter.matching.envelope import p_false_positive
 from streamfilter.matching.explanation import Explanation
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Origins
-from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
@@ -107,7 +108,7 @@ def _place(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
     return OpenIndex(
         path=path,
         view=view,
-        sketcher=Sketcher(scheme_of(view.identity.scheme), seed=view.identity.seed),
+        sketcher=sketcher_for(scheme_of(view.identity.scheme), seed=view.identity.seed),
         policy=MatchPolicy(**settings),
         origins=Sources(path.parent).origins if named else Origins(),
     )

@@ -22,8 +22,8 @@ from streamfilter.documents.pointers import (
     wrong_type,
 )
 from streamfilter.documents.selecting import Fields, id_at
+from streamfilter.entities.joined import join_fields
 from streamfilter.model import ErrorCode
-from streamfilter.similarity.records import join_fields
 
 SECONDS_OF_DAY = 86_400
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -25,11 +25,11 @@ from math import sqrt
 
 import numpy as np
 
+from streamfilter.entities.joined import SEPARATOR
 from streamfilter.index.protocol import Documents, Index
 from streamfilter.model import DUPLICATES, Decision, Verdict
 from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.estimators import Estimate
-from streamfilter.similarity.records import SEPARATOR
 
 Z = 1.959964
 """Standard errors on each side of a 95 % interval."""

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.entities.joined import split_fields
 from streamfilter.similarity.columns import F64
 from streamfilter.similarity.exact import Compared
-from streamfilter.similarity.records import split_fields
 from streamfilter.stops import MissingExtra
 
 POINTS = 100.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from streamfilter.assembly import crew_for, policy_for
+from streamfilter.assembly import crew_for, policy_for, sketcher_for
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.config.configuration import Config
 from streamfilter.files.inputs import documents_of, refuse
@@ -28,7 +28,6 @@ from streamfilter.matching import envelope
 from streamfilter.model import Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.columns import I64
-from streamfilter.similarity.sketch import Sketcher
 
 CLUSTERS = ("stars", "components")
 """Kinds of clusters: `Cluster` has the kind's own first document as its centre."""
@@ -87,7 +86,7 @@ def discover(
         opened(config, None, seed=seed) as state,
         closing(crew_for(config)) as crew,
     ):
-        sketcher = Sketcher(config.scheme(), seed=seed)
+        sketcher = sketcher_for(config.scheme(), seed=seed)
         sketch = partial(crew.sketch, sketcher)
         collection = Collection(state.index, sketcher, seed=seed, sketch=sketch)
         for ordinals, ids in _added(

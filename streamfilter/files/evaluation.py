@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.assembly import reader_for
+from streamfilter.assembly import reader_for, sketcher_for
 from streamfilter.config.configuration import Config
 from streamfilter.files.formats.lines import lines_of
 from streamfilter.files.inputs import copy_first, documents_of, pass_over, records_in
@@ -23,7 +23,6 @@ from streamfilter.quality.report import Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
 from streamfilter.quality.run_reading import digest, given_of, placed_of
 from streamfilter.quality.text_sample import BruteForceSample, measure
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import BrokenInput
 
 
@@ -62,7 +61,7 @@ def evaluate_sample(
         found = list(documents_of([path], config, rejected=pass_over))
         run = run_now(config, [path], seed=seed)
     ids, texts = [id_ for id_, _ in found], [text for _, text in found]
-    sketcher, threshold = Sketcher(config.scheme(), seed=seed), config.similarity.threshold
+    sketcher, threshold = sketcher_for(config.scheme(), seed=seed), config.similarity.threshold
     sample: BruteForceSample | RecordSample
     if config.input.records:
         sample = measure_records(ids, texts, sketcher, threshold=threshold)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
+from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for, sketcher_for
 from streamfilter.config.configuration import Config
 from streamfilter.files.engine import Engine, FilterSettings
 from streamfilter.files.formats.lines import STDIN
@@ -18,7 +18,6 @@ from streamfilter.files.sources import Sources
 from streamfilter.files.state import opened
 from streamfilter.files.summary import Summary
 from streamfilter.matching.batch import Rules
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
 from streamfilter.workers.preparing import Preparing
 
@@ -68,7 +67,7 @@ def filter_files(
             Outputs(job.unique, job.duplicates, job.dead_letter, writer=inputs[0].writer)
         )
         crew = stack.enter_context(closing(crew_for(config)))
-        sketcher = Sketcher(config.scheme(), seed=state.seed)
+        sketcher = sketcher_for(config.scheme(), seed=state.seed)
         sources = Sources(job.state)
         placement = Placement(
             outputs,

@@ -92,8 +92,6 @@ class Comparer:
     """Whether sets of shingles are compared. The evidence then says whether they are whole."""
     sized: bool = True
     """Whether set sizes are known: containment and thresholds of short texts need them."""
-    records: bool = False
-    """Whether records are compared by their fields; all other methods compare texts."""
     slots: Callable[[Threshold, int], int] = _all_slots
     """Returns how many of a signature's slots are compared."""
     wanted: Callable[[Threshold, I64, I64], F64 | float] = Threshold.of_sets
@@ -107,7 +105,7 @@ COMPARERS = {
     "signature": Comparer(),
     "sketch": Comparer(slots=_first_slots, wanted=Threshold.of_slots, in_words=_slots_in_words,
                        sized=False),
-    "fields": Comparer(_records, deviations=inf, records=True, in_words=_score_in_words,
+    "fields": Comparer(_records, deviations=inf, in_words=_score_in_words,
                        sized=False),
 }  # fmt: skip
 """By ``verify.method``. Records are compared by `fields`, whatever the method for texts is."""

@@ -67,7 +67,7 @@ class MatchPolicy:
             raise ValueError(f"contained is {self.contained!r}; use {' or '.join(CONTAINED)}")
         if not 1 <= self.agree <= self.of:
             raise ValueError(f"{self.agree} of {self.of} slots cannot agree; use 1 to {self.of}")
-        if self.comparer.records != bool(self.fields):
+        if (self.method == "fields") != bool(self.fields):
             raise ValueError("the method fields goes with records, and records with it")
         if self.by_size and not self.comparer.sized:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")

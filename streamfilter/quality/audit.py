@@ -62,7 +62,7 @@ class Audit:
     def __init__(self, rates: Rates, policy: MatchPolicy, index: Index, keys_of: KeysOf) -> None:
         """Begin with an empty sample; *index* is read later, a slice at a time."""
         # The audit compares sets of shingles; records with fields have none.
-        self._rates = OFF if policy.comparer.records else rates
+        self._rates = OFF if policy.fields else rates
         self._policy, self._index, self._keys_of = policy, index, keys_of
         self._documents = len(index)
         self._next = AuditSample.up_to(self._rates.arrivals)

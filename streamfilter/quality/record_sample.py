@@ -20,12 +20,12 @@ from streamfilter.entities.held_out import (
     random_pool,
     validation,
 )
+from streamfilter.entities.joined import split_fields
 from streamfilter.entities.scoring import POINTS, points_of
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.brute_force import Missed, Pairs, missed_as_text
 from streamfilter.quality.measured_curve import met_of
 from streamfilter.similarity.estimators import Estimate
-from streamfilter.similarity.records import split_fields
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import counted
 

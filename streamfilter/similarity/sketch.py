@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,7 +29,6 @@ from streamfilter.similarity.columns import (
 )
 from streamfilter.similarity.hashing import HALF
 from streamfilter.similarity.minhash import MinHasher
-from streamfilter.similarity.records import RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
 from streamfilter.similarity.text.normalisation import Chunk, Normaliser
 from streamfilter.similarity.text.shingles import Shingler, Tokens
@@ -115,18 +114,28 @@ class Sketches:
         return cls(Contents(fingerprints, signatures, Samples(sample, starts, set_sizes)), keys)
 
 
+ContentsOf = Callable[[Sequence[str]], Contents]
+
+
 class Sketcher:
     """Sketches texts under one scheme and one secret seed of 16 bytes."""
 
-    def __init__(self, scheme: Scheme, *, seed: bytes) -> None:
+    def __init__(
+        self, scheme: Scheme, *, seed: bytes, contents_of: ContentsOf | None = None
+    ) -> None:
+        """Prepare to sketch under *scheme*.
+
+        *contents_of* makes the columns of documents that are no texts (`assembly.sketcher_for`).
+        """
+        if bool(scheme.fields) is not bool(contents_of):
+            raise ValueError("records are sketched by their fields, and texts are not")
         self.scheme = scheme
         self._seed = seed
         key = hashlib.blake2b(seed, person=b"fingerprint").digest()
         self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self.normalise = Normaliser(scheme.normalisation)
         self.shingler = Shingler(scheme.shingling, seed=seed, fold=scheme.normalisation.fold)
-        kinds = scheme.field_kinds
-        self.records = RecordSketcher(kinds, seed=seed) if kinds else None
+        self._contents_of = contents_of or self._contents_of_texts
         self._minhasher = MinHasher(scheme.slots, seed=seed)
         self._bander = Bander(
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
@@ -139,13 +148,10 @@ class Sketcher:
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts* (joined records), in order."""
-        if self.records is not None:
-            contents = self.records.contents(texts)
-        else:
-            contents = self._contents(texts)
+        contents = self._contents_of(texts)
         return Sketches(contents, self.keys_of(contents))
 
-    def _contents(self, texts: Sequence[str]) -> Contents:
+    def _contents_of_texts(self, texts: Sequence[str]) -> Contents:
         rows: list[int] = []
         parts = [self._no_contents()]
         for chosen, ascii_only in chunks_of(texts):

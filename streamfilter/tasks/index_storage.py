@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from streamfilter.assembly import sketcher_for
 from streamfilter.engine import start_checks
 from streamfilter.engine.changelog import writer_of
 from streamfilter.engine.changelog_header import (
@@ -269,7 +270,7 @@ class IndexKeeper:
         identity = yield from self.identity(header)
         index = yield from self.open(identity, bounds, empty=header is None)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
-        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
+        sketcher = sketcher_for(self._plan.scheme, seed=identity.seed)
         writer = writer_of(identity.index_id, self._plan.names.group)
         return Opened(index, identity, sketcher, writer)
 

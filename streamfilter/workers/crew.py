@@ -79,9 +79,10 @@ class Crew:
     def sketch(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, as `Sketcher.sketch` makes them.
 
-        Parts that no worker answered are sketched here.
+        Parts that no worker answered are sketched here, and so are records with fields: sending
+        their payloads would cost more.
         """
-        if not self.workers:
+        if not self.workers or sketcher.scheme.fields:
             return sketcher.sketch(texts)
         lengths = [len(text) for text in texts]
         self._seen += sum(lengths)

@@ -76,7 +76,7 @@ class Preparing:
         """
         records, readings = read.records, read.readings
         if read.drawn is None:
-            sketches = self._sketched(readings, self._spread)
+            sketches = self._sketched(readings, partial(self.crew.sketch, self.sketcher))
         else:
             sketches = self._completed(readings, read.drawn)
         rows = [row for row, reading in enumerate(readings) if isinstance(reading, Document)]
@@ -89,13 +89,6 @@ class Preparing:
         )
         others = {row: each for row, each in enumerate(readings) if not isinstance(each, Document)}
         return Prepared(records, others, rows, batch, sketches)
-
-    @property
-    def _spread(self) -> Make:
-        """Records with fields are sketched here: sending payloads would cost more than that."""
-        if self.sketcher.records is not None:
-            return self.sketcher.sketch
-        return partial(self.crew.sketch, self.sketcher)
 
     def _completed(self, readings: list[Reading], drawn: Drawn) -> Sketches | None:
         """Sketch the documents that *drawn* does not have, and return all sketches in order."""

@@ -6,6 +6,7 @@ import pytest
 
 from streamfilter.documents.reader import Limits, Reader, is_blank
 from streamfilter.documents.selecting import ID_BYTES_MAX
+from streamfilter.entities.joined import join_fields
 from streamfilter.model import (
     Document,
     ErrorCode,
@@ -16,7 +17,6 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
-from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Normalisation
 from streamfilter.similarity.text.normalisation import Normaliser
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamfilter.assembly import sketcher_for
 from streamfilter.cli import main
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.entities.held_out import (
@@ -17,6 +18,7 @@ from streamfilter.entities.held_out import (
     valid_share,
     validation,
 )
+from streamfilter.entities.joined import join_fields
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
@@ -27,9 +29,7 @@ from streamfilter.model import Source, Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health
-from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.sketch import Sketcher
 from tests.entities.customers import customers, write
 
 CONFIG = str(Path(__file__).parents[2] / "config" / "customers.yaml")
@@ -119,7 +119,7 @@ def test_a_stream_that_is_sorted_by_the_held_out_field_is_judged_right():
     print("seed 12")
     scheme = Scheme.of_fields({"/name": "words", "/phone": "digits"})
     policy = MatchPolicy(threshold=0.5, method="fields", fields=scheme.field_kinds)
-    index, sketcher = MemoryIndex(slots=scheme.slots), Sketcher(scheme, seed=bytes(16))
+    index, sketcher = MemoryIndex(slots=scheme.slots), sketcher_for(scheme, seed=bytes(16))
     records, held_out, right = list(sorted_stream(random.Random(12))), HeldOut(), []
     for number, first in enumerate(range(0, len(records), 200)):
         rows = records[first : first + 200]

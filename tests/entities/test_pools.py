@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
+from streamfilter.assembly import sketcher_for
+from streamfilter.entities.joined import join_fields
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
 from streamfilter.matching.pipeline import Batch, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source, Verdict
-from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.sketch import Sketcher
 
 SCHEME = Scheme.of_fields({"/name": "words", "/phone": "digits"})
 POLICY = MatchPolicy(threshold=0.7, method="fields", fields=SCHEME.field_kinds)
 
 
 def test_each_match_goes_into_the_pool_of_its_verdict_stored_or_of_the_batch():
-    index, sketcher = MemoryIndex(slots=SCHEME.slots), Sketcher(SCHEME, seed=bytes(16))
+    index, sketcher = MemoryIndex(slots=SCHEME.slots), sketcher_for(SCHEME, seed=bytes(16))
 
     def judged(first, *records):
         rows = np.arange(first, first + len(records))

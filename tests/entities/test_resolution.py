@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from streamfilter import Deduplicator
+from streamfilter.assembly import sketcher_for
 from streamfilter.cli import main
+from streamfilter.entities.joined import join_fields
 from streamfilter.entities.scoring import field_points
 from streamfilter.index.format import FormatError, decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
-from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme, scheme_of
-from streamfilter.similarity.sketch import Sketcher
 from tests.entities.customers import customers, write
 
 CONFIG = str(Path(__file__).parents[2] / "config" / "customers.yaml")
@@ -22,7 +22,7 @@ SEED = bytes(range(16))
 
 
 def sketch(*records):
-    return Sketcher(Scheme.of_fields(FIELDS), seed=SEED).sketch(
+    return sketcher_for(Scheme.of_fields(FIELDS), seed=SEED).sketch(
         [join_fields(record, "7.5") for record in records]
     )
 
@@ -105,7 +105,7 @@ def test_what_is_stored_of_a_record_brings_back_its_keys_and_fields():
     restored = decode_documents(number, values, 24)
     first, second = (payload.decode() for payload in restored.contents.payloads)
     assert (first, second) == ("ann lee\x1f1 oak st\x1f0123\x1f7.5", "bö\x1f\x1f7\x1f7.5")
-    again = Sketcher(scheme_of(Scheme.of_fields(FIELDS).as_json()), seed=SEED)
+    again = sketcher_for(scheme_of(Scheme.of_fields(FIELDS).as_json()), seed=SEED)
     assert (again.keys_of(restored.contents) == sketches.keys).all()
     for broken in (values[0][:-1], values[0] + b"x"):
         with pytest.raises(FormatError):

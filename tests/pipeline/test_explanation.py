@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamfilter.assembly import sketcher_for
 from streamfilter.cli import main
+from streamfilter.entities.joined import join_fields
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
@@ -20,7 +22,6 @@ from streamfilter.matching.pipeline import Batch, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import search
 from streamfilter.model import DUPLICATES, Source, Verdict
-from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 
@@ -31,7 +32,7 @@ SKETCHERS = {
     "words": Sketcher(Scheme(32, 4, shingling=Shingling(size=1)), seed=SEED),
     "cut": Sketcher(Scheme(42, 3, shingling=Shingling(size=1, sample_modulus=2)), seed=SEED),
     "random": Sketcher(Scheme(32, 3, layout="random", shingling=Shingling(size=1)), seed=SEED),
-    "records": Sketcher(RECORDS, seed=SEED),
+    "records": sketcher_for(RECORDS, seed=SEED),
 }
 SHARE = st.sampled_from([0.4, 0.5, 0.6, 2 / 3, 0.75, 0.8, 0.9, 1.0])
 BY_SIZE = {

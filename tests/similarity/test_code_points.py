@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamfilter.entities.joined import join_fields
+from streamfilter.entities.sketching import RecordSketcher
 from streamfilter.quality.run_reading import text_digest
-from streamfilter.similarity.records import RecordSketcher, join_fields
 from streamfilter.similarity.scheme import Normalisation, Shingling
 from streamfilter.similarity.text.code_points import (
     FILE,

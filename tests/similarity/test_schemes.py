@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from streamfilter.assembly import sketcher_for
 from streamfilter.index.format import decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.stopwords import LANGUAGES, digest, lists, stop_words
 from tests.similarity.vectors import SCHEMES, TEXTS
 
@@ -56,14 +56,14 @@ def test_a_setting_of_another_kind_of_shingle_does_not_make_another_scheme():
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_keys_are_made_again_from_what_the_changelog_keeps(name):
-    sketcher = Sketcher(SCHEMES[name], seed=SEED)
+    sketcher = sketcher_for(SCHEMES[name], seed=SEED)
     sketches, n = sketcher.sketch(TEXTS), len(TEXTS)
     numbers = np.arange(n)
     documents = Documents(
         numbers, [f"d{i}" for i in range(n)], numbers, numbers, numbers, numbers, sketches.contents
     )
     restored = decode_documents(numbers, encode_documents(documents), SCHEMES[name].slots)
-    again = Sketcher(SCHEMES[name], seed=SEED)
+    again = sketcher_for(SCHEMES[name], seed=SEED)
     keys = again.keys_of(restored.contents)
     assert (keys == sketches.keys).all()
     assert keys.shape == (n, SCHEMES[name].bands + 1)

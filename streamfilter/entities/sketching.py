@@ -17,13 +17,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from streamfilter.entities.joined import join_fields, split_fields
 from streamfilter.similarity.columns import U32, Contents, Samples, distinct
 from streamfilter.similarity.hashing import WORD
 from streamfilter.similarity.text.code_points import visible, words
 from streamfilter.similarity.text.ordering import normal_form
-
-SEPARATOR = "\x1f"
-"""Separator of the fields of a record in one text: ASCII's unit separator."""
 
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
@@ -48,23 +46,6 @@ _NORMALISERS: dict[str, Callable[[str], str]] = {
     "digits": _digits,
     "exact": _exact,
 }
-
-
-def join_fields(values: Sequence[str], held_out: str = "") -> str:
-    """Return a record as one text: its fields, then the held-out one."""
-    return SEPARATOR.join(value.replace(SEPARATOR, " ") for value in (*values, held_out))
-
-
-def split_fields(text: str, count: int) -> list[str]:
-    """Return the *count* fields of a joined record and its held-out one.
-
-    Raises:
-        ValueError: *text* is another record, or none.
-    """
-    parts = text.split(SEPARATOR)
-    if len(parts) != count + 1:
-        raise ValueError(f"a record has {count} fields and one more, not {len(parts)}")
-    return parts
 
 
 class RecordSketcher:

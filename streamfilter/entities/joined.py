@@ -1,0 +1,24 @@
+"""A record as one text: its fields and the held-out one, joined by ASCII's unit separator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SEPARATOR = "\x1f"
+
+
+def join_fields(values: Sequence[str], held_out: str = "") -> str:
+    """Return a record as one text: its fields, then the held-out one."""
+    return SEPARATOR.join(value.replace(SEPARATOR, " ") for value in (*values, held_out))
+
+
+def split_fields(text: str, count: int) -> list[str]:
+    """Return the *count* fields of a joined record and its held-out one.
+
+    Raises:
+        ValueError: *text* is another record, or none.
+    """
+    parts = text.split(SEPARATOR)
+    if len(parts) != count + 1:
+        raise ValueError(f"a record has {count} fields and one more, not {len(parts)}")
+    return parts
