@@ -126,10 +126,6 @@ def modules_of(path: Path) -> Iterator[Path]:
                 break
 
 
-CIRCLES = {"config": "checks configuration oauth process shapes"}
-"""Rooms with a circle that still has to be broken, and the files that may be in it."""
-
-
 names = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 
 
@@ -160,7 +156,7 @@ def test_no_files_of_a_room_import_each_other_in_a_circle(room):
     while free := [path for path in left if not in_circle(path)]:
         for path in free:
             del left[path]
-    assert {path.stem for path in left} <= set(CIRCLES.get(room, "").split())
+    assert not left
 
 
 def test_imports_inside_the_index_point_down():

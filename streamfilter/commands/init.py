@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 
 from streamfilter.commands import options
-from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config
 from streamfilter.config.reference import reference as reference_text
 from streamfilter.config.schema import schema_text
 from streamfilter.config.sources import literal

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from streamfilter.config.configuration import Config, Reading, load_config, read_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import Reading, load_config, read_config
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from streamfilter.config import shapes
-from streamfilter.config.oauth import oauth_problems
+from streamfilter.config.configuration import Config
+from streamfilter.config.oauth import OAUTHBEARER, TIMEOUT_SECONDS_MAX
 from streamfilter.config.types import format_duration
 from streamfilter.stops import Problem
 
-if TYPE_CHECKING:
-    from streamfilter.config.configuration import Config
-
-Check = Callable[["Config"], Iterable[Problem]]
+Check = Callable[[Config], Iterable[Problem]]
 
 _OURS = "streamfilter sets it; remove it"
 REFUSED_PROPERTIES = {
@@ -186,7 +183,40 @@ def _properties(config: Config) -> Iterator[Problem]:
             yield Problem(f"kafka.{name}.{key}", "refused: it would break a promise",
                           REFUSED_PROPERTIES[key])  # fmt: skip
         yield from _brokers(f"kafka.{name}.bootstrap.servers", properties)
-    yield from oauth_problems(config)
+    yield from _oauth(config)
+
+
+def _oauth(config: Config) -> Iterator[Problem]:
+    """Say if OAUTHBEARER has no source of tokens, or a source has no OAUTHBEARER."""
+    given, oauth = config.kafka.properties("common"), config.kafka.oauth
+    sasl = given.get("security.protocol", "").lower().startswith("sasl_")
+    bearer = sasl and config.kafka.mechanism == OAUTHBEARER
+    oidc = given.get("sasl.oauthbearer.method", "").lower() == "oidc"
+    unsecured = given.get("enable.sasl.oauthbearer.unsecure.jwt", "").lower() == "true"
+    if bearer and not (oidc or unsecured or oauth.command):
+        yield Problem("kafka.common.sasl.mechanism", "OAUTHBEARER has no source of tokens",
+                      "set kafka.oauth.command, or sasl.oauthbearer.method: oidc with "
+                      "sasl.oauthbearer.token.endpoint.url, client.id and client.secret"
+                      )  # fmt: skip
+    if oauth.command and oidc:
+        yield Problem("kafka.oauth.command", "sasl.oauthbearer.method: oidc gets tokens, too",
+                      "remove one of the two")  # fmt: skip
+    elif oauth.command and not bearer:
+        yield Problem("kafka.oauth.command", "a token needs the SASL mechanism OAUTHBEARER",
+                      "set kafka.common.security.protocol: sasl_ssl and sasl.mechanism: "
+                      "OAUTHBEARER, or leave it out")  # fmt: skip
+    if not 0.1 <= oauth.timeout.total_seconds() <= TIMEOUT_SECONDS_MAX:
+        yield Problem(
+            "kafka.oauth.timeout",
+            "expected 100ms to 60s",
+            "set kafka.oauth.timeout: 10s, the default",
+        )
+    if oauth.lifetime.total_seconds() < 1:
+        yield Problem(
+            "kafka.oauth.lifetime",
+            "expected at least 1s",
+            "set kafka.oauth.lifetime: 5m, the default",
+        )
 
 
 def _brokers(key: str, properties: Mapping[str, object]) -> Iterator[Problem]:

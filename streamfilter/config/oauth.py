@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from streamfilter.config.types import Duration, Section, parse_duration
-from streamfilter.stops import Problem
-
-if TYPE_CHECKING:
-    from streamfilter.config.configuration import Config
 
 OAUTHBEARER = "OAUTHBEARER"
 MASK = "********"
@@ -56,42 +51,3 @@ class OAuthSection(Section):
         description="Lifetime of a token that states none, neither in the JSON nor as a JWT in "
         "its exp.",
     )
-
-
-def mechanism_of(config: Config) -> str:
-    """Return SASL's mechanism of all clients, in capitals; empty if none is set."""
-    given = config.kafka.properties("common")
-    return (given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "").upper()
-
-
-def oauth_problems(config: Config) -> Iterator[Problem]:
-    """Say if OAUTHBEARER has no source of tokens, or a source has no OAUTHBEARER."""
-    given, oauth = config.kafka.properties("common"), config.kafka.oauth
-    sasl = given.get("security.protocol", "").lower().startswith("sasl_")
-    bearer = sasl and mechanism_of(config) == OAUTHBEARER
-    oidc = given.get("sasl.oauthbearer.method", "").lower() == "oidc"
-    unsecured = given.get("enable.sasl.oauthbearer.unsecure.jwt", "").lower() == "true"
-    if bearer and not (oidc or unsecured or oauth.command):
-        yield Problem("kafka.common.sasl.mechanism", "OAUTHBEARER has no source of tokens",
-                      "set kafka.oauth.command, or sasl.oauthbearer.method: oidc with "
-                      "sasl.oauthbearer.token.endpoint.url, client.id and client.secret"
-                      )  # fmt: skip
-    if oauth.command and oidc:
-        yield Problem("kafka.oauth.command", "sasl.oauthbearer.method: oidc gets tokens, too",
-                      "remove one of the two")  # fmt: skip
-    elif oauth.command and not bearer:
-        yield Problem("kafka.oauth.command", "a token needs the SASL mechanism OAUTHBEARER",
-                      "set kafka.common.security.protocol: sasl_ssl and sasl.mechanism: "
-                      "OAUTHBEARER, or leave it out")  # fmt: skip
-    if not 0.1 <= oauth.timeout.total_seconds() <= TIMEOUT_SECONDS_MAX:
-        yield Problem(
-            "kafka.oauth.timeout",
-            "expected 100ms to 60s",
-            "set kafka.oauth.timeout: 10s, the default",
-        )
-    if oauth.lifetime.total_seconds() < 1:
-        yield Problem(
-            "kafka.oauth.lifetime",
-            "expected at least 1s",
-            "set kafka.oauth.lifetime: 5m, the default",
-        )

@@ -65,6 +65,12 @@ class KafkaSection(Section):
         merged = self.common if client == "common" else self.common | getattr(self, client)
         return {name: _librdkafka(value) for name, value in merged.items()}
 
+    @property
+    def mechanism(self) -> str:
+        """Return SASL's mechanism of all clients, in capitals; empty if none is set."""
+        given = self.properties("common")
+        return (given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "").upper()
+
 
 def _librdkafka(value: Property) -> str:
     if isinstance(value, bool):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import comb
-from typing import TYPE_CHECKING
 
+from streamfilter.config.configuration import Config
 from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.shape import Shape, plan
 from streamfilter.stops import Problem
 
-if TYPE_CHECKING:
-    from streamfilter.config.configuration import Config
-
-Check = Callable[["Config"], Iterable[Problem]]
+Check = Callable[[Config], Iterable[Problem]]
 
 
 def _shape(config: Config) -> Iterator[Problem]:

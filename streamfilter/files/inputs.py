@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from streamfilter.assembly import reader_for
-from streamfilter.config.configuration import Config, ConfigError, Problem
+from streamfilter.config.configuration import Config
 from streamfilter.documents.pointers import EACH
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import place_of
@@ -23,7 +23,7 @@ from streamfilter.files.formats.lines import STDIN, InputFile
 from streamfilter.files.formats.protocol import Input, records_of, some_of
 from streamfilter.files.outputs import OutputFile
 from streamfilter.model import Document, Malformed, Reading, Record
-from streamfilter.stops import BrokenInput, ExitCode, MissingExtra, Stop
+from streamfilter.stops import BrokenInput, ConfigError, ExitCode, MissingExtra, Problem, Stop
 
 LINES = "lines"
 SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",

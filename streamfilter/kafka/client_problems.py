@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.oauth import mechanism_of
 from streamfilter.stops import Problem
 
 MANUAL = "see librdkafka's CONFIGURATION.md"
@@ -126,13 +125,13 @@ def _password(config: Config, kind: str, _: re.Match[str]) -> Problem:
     name = "sasl.password" if given.get("sasl.username") else "sasl.username"
     wanted = "sasl.username and sasl.password"
     return Problem(
-        _key(config, kind, name), f"{mechanism_of(config)} needs {wanted}", f"set {wanted}"
+        _key(config, kind, name), f"{config.kafka.mechanism} needs {wanted}", f"set {wanted}"
     )
 
 
 def _kerberos(config: Config, kind: str, _: re.Match[str]) -> Problem:
     key = _key(config, kind, "sasl.mechanism")
-    if not mechanism_of(config):
+    if not config.kafka.mechanism:
         got = "is missing; librdkafka's default is GSSAPI (Kerberos), which is not in this build"
         return Problem(key, got, f"set {key} to {_MECHANISMS}")
     cure = f"use {_MECHANISMS}, or a confluent-kafka that was built with Kerberos"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 from streamfilter.assembly import reader_for, retention_for
-from streamfilter.config.configuration import Config, ConfigError, Reading
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import Reading
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.preflight.changelog import Kept, check_changelog
 from streamfilter.preflight.disk import check_disk
@@ -18,7 +19,7 @@ from streamfilter.preflight.records import check_records
 from streamfilter.preflight.schemas import check_schemas
 from streamfilter.process.cures import CURES
 from streamfilter.process.limits import small_limits
-from streamfilter.stops import Problem, Refused, Temporary, counted
+from streamfilter.stops import ConfigError, Problem, Refused, Temporary, counted
 
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka.clients import Sizes, data_properties, producer_properties
 from streamfilter.kafka.topics import MESSAGE_BYTES
 

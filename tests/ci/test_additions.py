@@ -245,13 +245,13 @@ out = Forwarder(places, style).judged(record, "d", Decision(Verdict.EXACT_DUPLIC
 assert ("__streamfilter.source.bytes", b"4") in out.headers
 """,
     "A setting": """
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 assert load_config((), {}).batch.label == "nameless"
 assert load_config((), {"STREAMFILTER_BATCH__LABEL": "news"}).batch.label == "news"
 """,
     "A format": """
 from streamfilter.assembly import reader_for
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.model import Document, Record, Source
 reader = reader_for(load_config((), {}, overrides=("input.format=pairs",)))
 found = reader.read(Record(Source("in", 0, 7), None, b"text=some+news&id=7", (), 0))
@@ -259,7 +259,7 @@ assert found == Document("7", "some news"), found
 """,
     "A method": """
 from streamfilter.assembly import policy_for
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.matching.explanation import one_after_the_other
 from streamfilter.similarity.sketch import Sketcher
 config = load_config((), {}, overrides=("verify.method=dice", "similarity.shingle.size=1"))
@@ -271,7 +271,7 @@ assert pair.explanation.decision.method == "dice", pair
 assert pair.beside.why == "they meet; similarity 0.8750 reaches the threshold 0.8", pair.beside.why
 """,
     "A place for dead letters": """
-from streamfilter.config.configuration import load_config, read_config
+from streamfilter.config.loading import load_config, read_config
 from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.kafka.topics import Topic, problems_of
 from streamfilter.kafka.service_start import _destinations, needed

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streamfilter import cli
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.preflight.schemas import check_schemas
 from tests.documents import test_avro, test_protobuf

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streamfilter import cli
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.config.starter import StarterFile
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.terminal_escapes import inline, visible

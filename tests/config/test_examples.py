@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from deploy.local.node import free_ports
 from streamfilter import cli
 from streamfilter.assembly import reader_for
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from tests.support.filter_process import FilterProcess

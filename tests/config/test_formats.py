@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.assembly import reader_for
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.documents import registry
 from streamfilter.documents.decoding import NAMES
 from streamfilter.documents.reader import Reader

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.config.configuration import ConfigError, load_config
+from streamfilter.config.loading import load_config
+from streamfilter.stops import ConfigError
 
 
 def written(tmp_path: Path, text: str, name: str = "a.yaml") -> Path:

@@ -8,16 +8,11 @@ import yaml
 
 from streamfilter.assembly import WINDOW_DOCUMENTS, retention_for
 from streamfilter.config.checks import REFUSED_PROPERTIES
-from streamfilter.config.configuration import (
-    Config,
-    ConfigError,
-    Problem,
-    load_config,
-    read_config,
-)
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config, read_config
 from streamfilter.config.reference import keys
 from streamfilter.matching.retention import Retention
-from streamfilter.stops import ExitCode
+from streamfilter.stops import ConfigError, ExitCode, Problem
 
 
 def problems_of(*overrides: str, environment: dict[str, str] | None = None) -> list[Problem]:

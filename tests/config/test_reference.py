@@ -5,7 +5,8 @@ from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config
 from streamfilter.config.reference import reference
 from streamfilter.config.sources import _SECTIONS
 from streamfilter.config.yaml_file import parse_yaml

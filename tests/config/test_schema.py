@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.config.schema import schema, schema_text
 from streamfilter.config.yaml_file import parse_yaml
 from streamfilter.stops import ConfigError

@@ -6,9 +6,11 @@ import logging
 
 import pytest
 
-from streamfilter.config.configuration import Config, ConfigError, load_config, read_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config, read_config
 from streamfilter.config.sources import read_settings
 from streamfilter.process import logs
+from streamfilter.stops import ConfigError
 
 SENTINEL = "hunter2-S3NT1NEL"
 PROPERTIES = (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.index.directory.seed_file import FILE_BYTES_MAX, read_seed
 from streamfilter.preflight.disk import check_disk
 from streamfilter.stops import ConfigError

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streamfilter.assembly import note_policy, policy_for, reader_for
-from streamfilter.config.configuration import load_config, read_config
+from streamfilter.config.loading import load_config, read_config
 from streamfilter.documents.reader import Limits
 from streamfilter.index.format import BUCKET_CAP
 from streamfilter.index.rocks.options import Memory

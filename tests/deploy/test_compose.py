@@ -12,7 +12,7 @@ import yaml
 from deploy.composition import AVRO, COMPOSE, OURS, services
 from deploy.local.registry import API
 from streamfilter.commands.feed import encoding, record_value
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.registry import Registry
 from streamfilter.documents.schemas import Schema

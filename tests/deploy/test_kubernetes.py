@@ -17,7 +17,7 @@ import yaml
 
 import streamfilter
 from deploy.kubernetes.__main__ import MANIFEST, manifest
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from tests.deploy.tools import accepted, tool
 from tests.support.texts import TEXTS
 

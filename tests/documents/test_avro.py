@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.documents.pointers import parse_pointer
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import HEADER, OneSchema, Schema, SchemaId

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from streamfilter.assembly import reader_for
-from streamfilter.config.configuration import load_config, read_config
+from streamfilter.config.loading import load_config, read_config
 from streamfilter.documents.schemas import HEADER
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Reading, Record, Source
 

@@ -19,7 +19,7 @@ from grpc_tools import protoc
 
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
-from streamfilter.config.configuration import load_config, read_config
+from streamfilter.config.loading import load_config, read_config
 from streamfilter.documents.formats import protobuf
 from streamfilter.documents.pointers import parse_pointer, tree_of
 from streamfilter.documents.proto_schema import Types

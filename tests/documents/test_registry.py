@@ -11,7 +11,7 @@ import pytest
 
 from streamfilter.assembly import registry_for
 from streamfilter.commands.feed import encoding
-from streamfilter.config.configuration import load_config, read_config
+from streamfilter.config.loading import load_config, read_config
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
 from streamfilter.documents import registry_calls
 from streamfilter.documents.pointers import Unreadable

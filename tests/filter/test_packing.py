@@ -17,7 +17,7 @@ import pytest
 
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.files import inputs
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write

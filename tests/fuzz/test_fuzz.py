@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.config.configuration import read_config
+from streamfilter.config.loading import read_config
 from streamfilter.engine.changelog import (
     BatchRecord,
     decode_batch,

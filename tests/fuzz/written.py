@@ -6,7 +6,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from streamfilter.config.configuration import Config, read_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import read_config
 from streamfilter.config.sources import PREFIX, read_settings
 from streamfilter.config.yaml_file import YamlError, parse_yaml
 from streamfilter.documents.pointers import parse_pointer, pointer_of

@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 
 from deploy.local.real import RealKafka
 from streamfilter.bench.machine import machine, versions
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.engine import changelog
 from streamfilter.engine.changelog_header import Header, encode_header
 from streamfilter.index.directory.identity import Identity

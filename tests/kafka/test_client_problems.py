@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from streamfilter import cli
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka import clients
 from streamfilter.kafka.client_problems import NAMES
 from streamfilter.stops import ConfigError, ExitCode

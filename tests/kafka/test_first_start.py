@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
 
 from deploy.local.real import RealKafka
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Moves, Retriable
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.broker_queries import OffsetSpec, list_offsets

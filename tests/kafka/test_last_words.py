@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.index.errors import IndexDamaged, translated
 from streamfilter.kafka import one_shot_calls, service_start

@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from deploy.local.node import free_ports
 from deploy.local.real import RealKafka
-from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka import clients, one_shot_calls, topic_sample, topics
 from streamfilter.stops import ConfigError, Temporary
 from tests.documents.registry_stub import Handler, serving

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka import clients
 from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.kafka.source import KafkaSource

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local.real import RealKafka
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka.unreachable import GROUP_SECONDS, LineGroups, Reach, timeless
 from streamfilter.monitoring.client_statistics import Statistics
 from tests.support.filter_process import FilterProcess

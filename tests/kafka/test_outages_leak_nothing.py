@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from deploy.local.real import RealKafka
-from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.kafka.service_start import serve
 from streamfilter.monitoring.metrics import Metrics

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import (
     Changelog,
     Entry,

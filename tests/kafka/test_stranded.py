@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.topic_watch import refuse_stranded
 from streamfilter.monitoring.client_statistics import Statistics

@@ -16,7 +16,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from deploy.local.real import RealKafka
 from streamfilter import cli
-from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.configuration import Config
+from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Retriable
 from streamfilter.kafka import clients, service_start, topics, unreachable
 from streamfilter.process.health import Health

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from streamfilter import cli
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index

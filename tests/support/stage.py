@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.node import free_ports
-from streamfilter.config.configuration import load_config
+from streamfilter.config.loading import load_config
 from streamfilter.model import Record
 from streamfilter.process.child import Child
 from streamfilter.similarity.scheme import Scheme
