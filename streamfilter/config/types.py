@@ -144,7 +144,7 @@ def check_topic(value: str) -> str:
 
 
 def check_pointer(value: str) -> str:
-    """Return *value* if it is a JSON Pointer through objects only.
+    """Return *value* if it is a JSON Pointer through objects, and through strings that hold JSON.
 
     An array index would make the text depend on an order that producers change freely; and
     ``/0`` may as well be a key called "0". So both are refused rather than guessed. ``*`` means
@@ -153,9 +153,10 @@ def check_pointer(value: str) -> str:
     if not value.startswith("/"):
         like = f"/{value}" if _NAME.fullmatch(value) else "/text or /article/body"
         raise ValueError(f"expected a JSON Pointer, such as {like}")
-    if re.search(r"~(?![01])", value):
-        raise ValueError("expected '~0' for '~' and '~1' for '/' inside a JSON Pointer")
-    if any(_ARRAY_INDEX.fullmatch(step) for step in value.split("/")[1:]):
+    if re.search(r"~(?![012])", value):
+        raise ValueError("expected '~0' for '~', '~1' for '/', '~2' for '#' inside a JSON Pointer")
+    *outer, last = value.split("/")[1:]
+    if any(map(_ARRAY_INDEX.fullmatch, (*(step.removesuffix("#") for step in outer), last))):
         raise ValueError("expected a JSON Pointer without array indexes; /items/*/text means all")
     return value
 
@@ -172,7 +173,7 @@ def check_id(value: str) -> str:
     if not value.startswith("/"):
         like = f"/{value}" if _NAME.fullmatch(value) else "/id"
         raise ValueError(f"expected a JSON Pointer such as {like}, key, header:NAME, or null")
-    if "*" in value.split("/"):
+    if not {"*", "*#"}.isdisjoint(value.split("/")):
         raise ValueError("expected an id that is there once, not one for each element of an array")
     return check_pointer(value)
 

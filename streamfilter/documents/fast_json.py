@@ -1,8 +1,8 @@
 """The fast JSON decoder: it decodes only the fields that pointers name and skips the others.
 
-A single text is decoded into a struct made from the pointers. Several texts, or texts in arrays,
-are decoded into objects with no other fields. A value that this decoder rejects is decoded again by
-`strict_json`, which defines the result.
+A single text is decoded into a struct made from the pointers. Several texts, or texts in arrays
+or in JSON that a string holds, are decoded into objects with no other fields. A value that this
+decoder rejects is decoded again by `strict_json`, which defines the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from streamfilter.documents.pointers import EACH, Path, Unreadable
+from streamfilter.documents.pointers import EACH, Path, Unreadable, outer
 from streamfilter.documents.schemas import unframed
 from streamfilter.documents.selecting import Fields, TextSelection
 from streamfilter.documents.strict_json import check_depth
@@ -52,7 +52,8 @@ def shortcut(selection: TextSelection, *, depth: int, framed: bool) -> Shortcut 
 def _fast(selection: TextSelection) -> Read | None:
     if () in selection.texts:
         return None
-    if len(selection.texts) == 1 and EACH not in selection.texts[0]:
+    nested = any(outer(path) != path for path in selection.paths)
+    if len(selection.texts) == 1 and EACH not in selection.texts[0] and not nested:
         return _struct_reader(selection.texts[0], selection.id)
     decode = msgspec.json.Decoder(_named(selection.texts, selection.id)).decode
     return lambda value: selection(decode(value))
@@ -60,19 +61,19 @@ def _fast(selection: TextSelection) -> Read | None:
 
 def _named(texts: Sequence[Path], id_: Path | None) -> Any:
     """Return a type of objects with the fields that the pointers name, and no others."""
-    wanted: list[tuple[Path, Any]] = [(path, str | None) for path in texts]
+    wanted: list[tuple[Path, Any]] = [(outer(path), str | None) for path in texts]
     if id_ is not None:
-        wanted.append((id_, str | int))
+        wanted.append((outer(id_), str | int))
     return _object(wanted)
 
 
 def _object(wanted: Sequence[tuple[Path, Any]]) -> Any:
     if any(path[0] == EACH for path, _ in wanted):
         return Any  # an array, or an object with such a key
-    members = {
-        key: each[0][1] if each[0][0] == () else _object(each) | None
-        for key, each in _by_key(wanted).items()
-    }
+    members = {}
+    for key, each in _by_key(wanted).items():
+        leaf = next((type_ for path, type_ in each if path == ()), None)
+        members[key] = leaf or _object(each) | None
     return TypedDict("Named", members, total=False)  # type: ignore[operator]
 
 

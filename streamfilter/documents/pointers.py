@@ -3,6 +3,10 @@
 A pointer names keys of objects, as in RFC 6901. At an array, the step ``*`` means all of its
 elements, in order. No step names a single element, because producers change the order freely. In an
 object ``*`` is an ordinary key.
+
+A string may hold JSON. A name followed by ``#/`` leads into it: ``/after#/text`` is the field
+``text`` of the JSON in the string at ``/after``. ``~2`` is a ``#`` in a name: ``/a~2/b`` is the
+field ``b`` of the object ``a#``.
 """
 
 from __future__ import annotations
@@ -19,13 +23,15 @@ Path = tuple[str, ...]
 Tree = Mapping[str, Any]
 """Paths as a tree: key → the tree below it, empty at the end of a path."""
 
+DEPTH = 64
+"""How deep objects and arrays may nest, where no setting says another number."""
 EACH = "*"
 """The step to each element of an array."""
-MISSING = object()
 WHOLE = "value"
 """A setting with this instead of a pointer means the whole value."""
 
-_ESCAPE = re.compile(r"~([01]?)")
+_ESCAPE = re.compile(r"~([012])")
+_ESCAPED = {"0": "~", "1": "/", "2": "#"}
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-")
 
 
@@ -55,42 +61,75 @@ class Integer(str):
     __slots__ = ()
 
 
-def parse_pointer(pointer: str) -> Path:
+class Inside(str):
+    """The step into JSON that a string holds. It equals no key, and nests to its own *depth*."""
+
+    __slots__ = ("depth",)
+    depth: int
+
+    @classmethod
+    def of(cls, depth: int) -> Inside:
+        """Return the step into JSON that nests *depth* levels at most."""
+        step = cls("\udfff#")
+        step.depth = depth
+        return step
+
+
+def parse_pointer(pointer: str, *, depth: int = DEPTH) -> Path:
     """Return the keys of an RFC 6901 *pointer*, such as ``/body/text``.
+
+    JSON in a string may nest *depth* levels.
 
     Raises:
         ValueError: it is not a pointer to a field of an object; the message names the cure.
     """
     if not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is no JSON Pointer to a field; write it like '/text'")
-    keys = pointer[1:].split("/")
-    for key in keys:
-        if _ARRAY_INDEX.fullmatch(key):
-            raise ValueError(
-                f"{pointer!r} points at one element of an array ({key!r}); '*' means all of them"
-            )
-    return tuple(_ESCAPE.sub(lambda match: _unescape(match[1], pointer), key) for key in keys)
+    *outer, last = pointer[1:].split("/")
+    path: list[str] = []
+    for key in outer:
+        opens = len(key) > 1 and key.endswith("#")
+        path.append(_key_of(key.removesuffix("#") if opens else key, pointer))
+        if opens:
+            path.append(Inside.of(depth))
+    return (*path, _key_of(last, pointer))
 
 
-def _unescape(digit: str, pointer: str) -> str:
-    if not digit:
-        raise ValueError(f"{pointer!r} has a '~' that is neither '~0' (for ~) nor '~1' (for /)")
-    return "/" if digit == "1" else "~"
+def _key_of(step: str, pointer: str) -> str:
+    if _ARRAY_INDEX.fullmatch(step):
+        raise ValueError(
+            f"{pointer!r} points at one element of an array ({step!r}); '*' means all of them"
+        )
+    if re.search(r"~(?![012])", step):
+        raise ValueError(
+            f"{pointer!r} has a '~' that is none of '~0' (for ~), '~1' (for /) and '~2' (for #)"
+        )
+    return _ESCAPE.sub(lambda match: _ESCAPED[match[1]], step)
+
+
+def outer(path: Path) -> Path:
+    """Return *path* as far as the first string that holds JSON."""
+    return path[: next((at for at, key in enumerate(path) if type(key) is Inside), len(path))]
 
 
 def tree_of(paths: Sequence[Path]) -> Tree:
-    """Return *paths* as a tree, outermost keys first."""
+    """Return *paths* as a tree, outermost keys first. It ends at strings that hold JSON."""
     tree: dict[str, Any] = {}
     for path in paths:
         here = tree
-        for key in path:
+        for key in outer(path):
             here = here.setdefault(key, {})
     return tree
 
 
 def pointer_of(path: Path) -> str:
     """Return *path* as a JSON Pointer."""
-    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+    return "".join("#" if type(key) is Inside else "/" + _escaped(key) for key in path)
+
+
+def _escaped(key: str) -> str:
+    key = key.replace("~", "~0").replace("/", "~1")
+    return key[:-1] + "~2" if len(key) > 1 and key.endswith("#") else key
 
 
 def name_of(path: Path) -> str:
@@ -101,54 +140,6 @@ def name_of(path: Path) -> str:
 def overlap(one: Path, other: Path) -> bool:
     """Return whether one of the two paths leads through the other."""
     return one[: len(other)] == other or other[: len(one)] == one
-
-
-def field_at(root: Any, path: Path, *, missing: ErrorCode) -> Any:
-    """Return the value at *path*; raise *missing*, or WRONG_TYPE where a step is not an object."""
-    here: Any = root
-    for level, key in enumerate(path):
-        if not isinstance(here, dict):
-            raise no_object(path[:level], here)
-        if key not in here:
-            raise Unreadable(missing, f"there is no {pointer_of(path[: level + 1])}")
-        here = here[key]
-    return here
-
-
-def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
-    """Return the strings that *path* leads to from *level* on; None if nothing is there.
-
-    A null at the end of *path* gives an empty list, and so does an empty array. An array gives None
-    if *path* exists in none of its elements.
-
-    Raises:
-        Unreadable: the value is neither a string nor null.
-    """
-    here = root
-    for at in range(level, len(path)):
-        if here is None or here is MISSING:
-            return None
-        if path[at] == EACH and isinstance(here, list):
-            found = [strings_at(each, path, at + 1) for each in here]
-            if here and not any(each is not None for each in found):
-                return None
-            return [text for each in found if each is not None for text in each]
-        if not isinstance(here, dict):
-            raise no_object(path[:at], here)
-        here = here.get(path[at], MISSING)
-    if here is MISSING:
-        return None
-    return [] if here is None else [string_of(here, path)]
-
-
-def ends_at_null(root: Any, path: Path) -> bool:
-    """Return whether *path* leads through objects to null before its end."""
-    here = root
-    for key in path:
-        if not isinstance(here, dict):
-            return here is None
-        here = here.get(key, MISSING)
-    return False
 
 
 def string_of(found: Any, path: Path) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from streamfilter.documents.decoding import Wanted, decoder_for
 from streamfilter.documents.fast_json import FORMATS, Shortcut, shortcut
-from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
+from streamfilter.documents.pointers import DEPTH, WHOLE, Deleted, Path, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.rows import Row, Rows
 from streamfilter.documents.schemas import AsksAgain, Schemas, SchemasAway, SchemaUnsettled, ids_in
@@ -64,8 +64,8 @@ class Limits:
 
     document_bytes: int = 10 * 1024 * 1024
     text_characters: int = 2_000_000
-    depth: int = 64
-    """Nesting of objects and arrays."""
+    depth: int = DEPTH
+    """Nesting of objects and arrays, in a value and in JSON that a string of it holds."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.depth <= DEPTH_MAX:
@@ -165,10 +165,10 @@ class Reader:
         self._select: TextSelection | FieldsReader
         self._shortcut: Shortcut | None = None
         if records:
-            self._select = FieldsReader(fields, id_pointer=inside, held_out=held_out)
+            self._select = FieldsReader(fields, id_pointer=inside, held_out=held_out, depth=depth)
         else:
             texts = [WHOLE] if format == "text" else [text] if isinstance(text, str) else text
-            self._select = selection = TextSelection(texts, inside)
+            self._select = selection = TextSelection(texts, inside, depth=depth)
             if (framed_json := FORMATS.get(format)) is not None:
                 self._shortcut = shortcut(selection, depth=depth, framed=framed_json)
         self._named = inside is not None

@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from math import isfinite, nan
 from typing import Any
 
+from streamfilter.documents.path_lookup import field_at
 from streamfilter.documents.pointers import (
+    DEPTH,
     Path,
     Unreadable,
     checked_string,
-    field_at,
     parse_pointer,
     wrong_type,
 )
@@ -33,18 +34,23 @@ class FieldsReader:
     """Takes a record's fields and its id out of a decoded object."""
 
     def __init__(
-        self, pointers: Sequence[str], *, id_pointer: str | None, held_out: str | None = None
+        self,
+        pointers: Sequence[str],
+        *,
+        id_pointer: str | None,
+        held_out: str | None = None,
+        depth: int = DEPTH,
     ) -> None:
-        """Prepare to read *pointers*, in this order.
+        """Prepare to read *pointers*, in this order. JSON in strings nests to *depth*.
 
         Raises:
             ValueError: there is no field.
         """
         if not pointers:
             raise ValueError("format fields needs input.fields, such as /name: words")
-        self._paths = [parse_pointer(pointer) for pointer in pointers]
-        self.id = None if id_pointer is None else parse_pointer(id_pointer)
-        self._held_out = None if held_out is None else parse_pointer(held_out)
+        self._paths = [parse_pointer(pointer, depth=depth) for pointer in pointers]
+        self.id = None if id_pointer is None else parse_pointer(id_pointer, depth=depth)
+        self._held_out = None if held_out is None else parse_pointer(held_out, depth=depth)
         others = (self.id, self._held_out)
         self.paths = [*self._paths, *(path for path in others if path is not None)]
         """All paths that are read in a value."""

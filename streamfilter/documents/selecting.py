@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from streamfilter.documents.path_lookup import ends_at_null, field_at, strings_at
 from streamfilter.documents.pointers import (
+    DEPTH,
     EACH,
     WHOLE,
     Deleted,
@@ -19,14 +21,11 @@ from streamfilter.documents.pointers import (
     Path,
     Unreadable,
     checked_string,
-    ends_at_null,
-    field_at,
     name_of,
     overlap,
     parse_pointer,
     pointer_of,
     string_of,
-    strings_at,
     wrong_type,
 )
 from streamfilter.documents.strict_json import decode_utf8
@@ -48,16 +47,16 @@ Fields = tuple[str, str | int | None]
 class TextSelection:
     """Takes the text out of a decoded value, and the id if it is there."""
 
-    def __init__(self, texts: Sequence[str], id_pointer: str | None) -> None:
-        """Prepare to read *texts*, in this order.
+    def __init__(self, texts: Sequence[str], id_pointer: str | None, *, depth: int = DEPTH) -> None:
+        """Prepare to read *texts*, in this order. JSON in strings nests to *depth*.
 
         Raises:
             ValueError: one is not a pointer, or leads through another; the message names the cure.
         """
         if not texts:
             raise ValueError("input.text names no text; use a JSON Pointer, such as /text")
-        self.texts = [() if text == WHOLE else parse_pointer(text) for text in texts]
-        self.id = None if id_pointer is None else parse_pointer(id_pointer)
+        self.texts = [() if text == WHOLE else parse_pointer(text, depth=depth) for text in texts]
+        self.id = None if id_pointer is None else parse_pointer(id_pointer, depth=depth)
         self.paths = [*self.texts, *([] if self.id is None else [self.id])]
         """All paths that are read in a value."""
         self.needed = [self.texts, *([] if self.id is None else [[self.id]])]

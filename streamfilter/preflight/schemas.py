@@ -10,7 +10,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
 from streamfilter.documents.decoding import outlines_of
 from streamfilter.documents.outline import MAP, Outline
-from streamfilter.documents.pointers import Unreadable, parse_pointer, pointer_of
+from streamfilter.documents.pointers import Unreadable, outer, parse_pointer, pointer_of
 from streamfilter.documents.schemas import SchemasAway, SchemasWithheld
 from streamfilter.process.broker_wait import Waiting
 from streamfilter.process.terminal_escapes import inline
@@ -65,7 +65,9 @@ def _all(
     lacking = {
         pointer: found
         for pointer in pointers
-        if pointer.startswith("/") and not (found := outline.at(parse_pointer(pointer))) & kinds
+        if pointer.startswith("/")
+        and not (found := outline.at(outer(path := parse_pointer(pointer))))
+        & (kinds if path == outer(path) else TEXT)
     }
     known = [inline(pointer_of(path)) for path, kind in outline.paths().items() if kind in kinds]
     for pointer, found in lacking.items():

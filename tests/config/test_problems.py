@@ -161,7 +161,7 @@ def test_no_topic_serves_two_roles(role):
         "input.text=/items/0",
         "input.text=/items/-",
         "input.text=text",
-        "input.text=/a~2",
+        "input.text=/a~3",
         "input.id=/text",
         "input.id=/text/id",
         "input.id=text",

@@ -169,7 +169,7 @@ def test_keys_that_the_fast_decoder_cannot_name_are_read_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "pointer", ["", "text", "/0", "/items/12/text", "/-", "/a~2", "/a~", "$.text"]
+    "pointer", ["", "text", "/0", "/items/12/text", "/-", "/a~3", "/a~", "$.text", "/0#/b"]
 )
 def test_pointers_at_one_element_or_misspelt_ones_are_refused(pointer: str) -> None:
     with pytest.raises(ValueError, match=r"JSON Pointer|array|~"):

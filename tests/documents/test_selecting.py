@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.reader import Reader
+from streamfilter.config.types import check_pointer
+from streamfilter.documents.pointers import Unreadable, parse_pointer, pointer_of
+from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.selecting import TextSelection
 from streamfilter.model import (
     Document,
@@ -131,6 +132,78 @@ def test_pointers_that_lead_through_each_other_are_refused(text, id_):
         Reader(text=text, id=id_)
 
 
+ROW = {
+    "text": "a story",
+    "id": 7,
+    "deep": {"again": '{"text": "b"}'},
+    "items": ['{"t": "c"}', "{}"],
+}
+
+
+def inside(value: object) -> object:
+    return {"after": value if isinstance(value, str) else json.dumps(value)}
+
+
+@pytest.mark.parametrize(
+    ("text", "id_", "document"),
+    [
+        ("/after#/text", "/after#/id", Document("7", "a story")),
+        (["/after#/text", "/after#/deep/again#/text"], None, Document("docs-2-17", "a story\nb")),
+        ("/after#/items/*#/t", None, Document("docs-2-17", "c")),
+    ],
+)
+def test_a_pointer_leads_on_into_json_in_a_string(text, id_, document):
+    reader = Reader(text=text, id=id_)
+    slow = Reader(text=text, id=id_)
+    slow._shortcut = None
+    assert read(reader, inside(ROW)) == read(slow, inside(ROW)) == document
+    fields = Reader("fields", fields=["/after#/text", "/after#/none"], id="/after#/id")
+    assert read(fields, inside(ROW)).id == "7"
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        (inside("{"), ErrorCode.INVALID_JSON, "the JSON in /after: "),
+        (inside(""), ErrorCode.INVALID_JSON, "the JSON in /after: "),
+        (inside("[1]"), ErrorCode.WRONG_TYPE, "/after# is an array, not an object"),
+        (inside('{"text":{}}'), ErrorCode.WRONG_TYPE, "/after#/text is an object"),
+        (inside('{"text":"\x00"}'), ErrorCode.INVALID_JSON, "/after#/text has a raw control"),
+        (inside("{}"), ErrorCode.MISSING_TEXT, "there is no /after#/text"),
+        ({"after": {"text": "a"}}, ErrorCode.WRONG_TYPE, "/after is an object"),
+        ({"after": 7}, ErrorCode.WRONG_TYPE, "/after is an integer"),
+        ({"after#": {"text": "a"}}, ErrorCode.MISSING_TEXT, "the field after# is written /after~2"),
+        (inside({"text": "a", "x": [[[[1]]]]}), ErrorCode.TOO_DEEP, "the JSON in /after: nested"),
+        (inside("[" * 60_000), ErrorCode.TOO_DEEP, "the JSON in /after: nested"),
+    ],
+)
+def test_json_in_a_string_is_read_as_strictly_as_the_value(value, code, message):
+    reading = read(Reader(text="/after#/text", id=None, limits=Limits(depth=4)), value)
+    assert isinstance(reading, Malformed)
+    assert (reading.code, reading.message[: len(message)]) == (code, message)
+
+
+def test_null_on_the_way_into_json_in_a_string_is_a_tombstone():
+    tombstone = Reader().read(Record(SOURCE, None, None))
+    for text, value in (
+        ("/after#/text", {"after": None}),
+        (["/after#/text", "/after#/title"], {"after": None}),
+        ("/after#/now/text", inside({"now": None})),
+    ):
+        assert read(Reader(text=text, id=None), value) == tombstone
+
+
+def test_only_a_hash_before_a_slash_leads_into_a_string():
+    value = {"a#": {"b": "name"}, "#": {"b": "only"}, "a#b": {"c": "within"}, "c#": "last"}
+    for text, found in {
+        "/a~2/b": "name", "/#/b": "only", "/~2/b": "only", "/a#b/c": "within", "/c#": "last",
+        "/c~2": "last",
+    }.items():  # fmt: skip
+        assert read(Reader(text=text, id=None), value) == Document("docs-2-17", found)
+        assert parse_pointer(pointer_of(parse_pointer(text))) == parse_pointer(text)
+        assert check_pointer(text) == text
+
+
 leaves = st.none() | st.integers() | st.text(max_size=4) | st.just("words")
 values = st.dictionaries(
     st.sampled_from(["title", "body", "paragraphs", "id"]),
@@ -147,13 +220,15 @@ values = st.dictionaries(
 
 
 @pytest.mark.slow
-@given(values)
+@given(values, values)
 @settings(max_examples=400, deadline=None)
-def test_the_fast_way_reads_what_the_slow_way_reads(value):
-    fast, slow = Reader(text=PARTS), Reader(text=PARTS)
-    assert fast._shortcut is not None
-    slow._shortcut = None
-    assert read(fast, value) == read(slow, value)
+def test_the_fast_way_reads_what_the_slow_way_reads(value, within):
+    value["body"] = json.dumps(within)
+    for texts in (PARTS, [*PARTS[::2], "/body#/title", "/body/text"]):
+        fast, slow = Reader(text=texts), Reader(text=texts)
+        assert fast._shortcut is not None
+        slow._shortcut = None
+        assert read(fast, value) == read(slow, value)
 
 
 ODD = [None, 1, -5, 10**30, True, 1.5, "", "a", "é", "\ud800", b"a", [], {}, [1], {"text": "a"}]

@@ -143,6 +143,18 @@ def test_texts_of_two_columns_are_read_in_their_order(desk: Desk, format: Format
 
 
 @formats
+def test_a_pointer_leads_into_json_in_a_string_of_a_row(desk: Desk, format: Format) -> None:
+    rows = [{"id": str(at), "after": json.dumps(each)} for at, each in enumerate(stories(9))]
+    args = ("--text", "/after#/text", "--id", "/after#/id")
+    assert desk.run(write(desk.path / "in.jsonl", lines_of(rows)), *args) == 0
+    wanted, kept = verdicts(desk), [*map(json.loads, desk.unique.read_bytes().splitlines())]
+    assert wanted
+    desk.clear()
+    assert desk.run(format.file(desk.path, rows), *args) == 0
+    assert (verdicts(desk), format.read(desk.unique)) == (wanted, kept)
+
+
+@formats
 def test_a_row_that_is_larger_than_a_document_may_be_is_a_dead_letter(
     desk: Desk, format: Format
 ) -> None:
