@@ -63,7 +63,7 @@ def command(
     configuration must be /text and /id. Records are JSON, or Avro if the configuration says
     so and names a registry, where their schema is added.
     """
-    from streamfilter.kafka import topic_sample, topics
+    from streamfilter.kafka import topic_creation, topic_sample
     from streamfilter.kafka.clients import plain_producer
     from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 
@@ -75,7 +75,7 @@ def command(
     if partitions is None:
         topic_sample.names(config)  # waits for a broker
     else:
-        for name in topics.create_all(config, partitions):
+        for name in topic_creation.create_all(config, partitions):
             standard.say(f"created {name}")
     try:
         feed = Feed(plain_producer(config, FEEDING), config.input.topic, partition=None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streamfilter.config.configuration import Config
-from streamfilter.kafka import group_reset, topics
+from streamfilter.kafka import group_reset, topic_creation, topics
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.stops import ConfigError, Problem
@@ -36,7 +36,7 @@ def own_topics(config: Config) -> Iterator[None]:
     if problems:
         raise ConfigError(problems)
     try:
-        topics.create_all(config, 1)
+        topic_creation.create_all(config, 1)
         yield
     finally:
         group_reset.delete_topics(config, admin, list(config.topics.values()))

@@ -23,7 +23,7 @@ from streamfilter.engine.forwarding import Destinations
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.directory.seed_file import seed_at
-from streamfilter.kafka import clients, topics
+from streamfilter.kafka import clients, topic_creation, topics
 from streamfilter.kafka.broker_queries import ask_for_id
 from streamfilter.kafka.one_shot_calls import CALL_SECONDS, LOOK_SECONDS_MIN, brokers_of, unanswered
 from streamfilter.kafka.partition_counts import PartitionCounts
@@ -185,7 +185,7 @@ def _task_factory(
     )
     if config.changelog_topic not in found:
         start.patiently(factory.create_changelog)
-        start.patiently(lambda: topics.see_changelog(config, admin))
+        start.patiently(lambda: topic_creation.see_changelog(config, admin))
     return factory
 
 

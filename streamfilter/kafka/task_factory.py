@@ -27,7 +27,7 @@ from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.index_paths import index_of
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB
-from streamfilter.kafka import clients, topics
+from streamfilter.kafka import clients, topic_creation, topics
 from streamfilter.kafka.changelog import KafkaChangelog
 from streamfilter.kafka.changelog_topic import ChangelogWatch, refuse_changed
 from streamfilter.kafka.errors import kafka_errors, stops
@@ -91,7 +91,7 @@ class TaskFactory:
             return
         refuse_lost_changelog(self._names(0), committed)
         largest = self.destinations.changelog_limit or topics.MESSAGE_BYTES
-        topics.create_changelog(self.config, self.admin, self.tasks, message_bytes=largest)
+        topic_creation.create_changelog(self.config, self.admin, self.tasks, message_bytes=largest)
 
     def service(self, *, accept_positions: bool, rewrite_changelog: bool) -> Service:
         """Return the service; it joins the group here."""

@@ -1,4 +1,4 @@
-"""Checks and creates topics: those that must exist, and the changelog that `run` creates.
+"""Checks topics: those that must exist, and the changelog that `run` creates.
 
 `run` creates a missing changelog if the group has not worked yet. It never creates inputs or
 outputs: a mistyped name must not create a topic. `check --connect` lists all problems with their
@@ -13,19 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.kafka.clients import admin_client
-from streamfilter.kafka.errors import kafka_errors, stops, translated
-from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
+from streamfilter.kafka.errors import stops, translated
+from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, brokers_of, listed
+from streamfilter.process.limits import Need
 from streamfilter.stops import Problem
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
-NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
 
 SEEN_SECONDS, LOOK_AGAIN_SECONDS = 10.0, 0.2
 """Seconds to look for a topic that was just created, and seconds between two looks."""
@@ -88,7 +88,7 @@ def describe(
     found = {
         topic: count
         for topic in config.topics.values()
-        if topic in metadata and (count := _partitions(topic, metadata[topic]))
+        if topic in metadata and (count := partitions_of(topic, metadata[topic]))
     }
     return {topic: Topic(n, settings_of(admin, topic, seconds)) for topic, n in found.items()}
 
@@ -102,7 +102,7 @@ def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
     return awaited(config, lambda seconds: describe(config, admin, seconds=seconds))
 
 
-def _partitions(topic: str, metadata: Any) -> int:
+def partitions_of(topic: str, metadata: Any) -> int:
     """Return how many partitions a topic has; 0: no such topic, or no right to see it.
 
     Raises:
@@ -144,6 +144,20 @@ def layout_of(config: Config, topics: Topics) -> Layout:
     return Layout(topics[config.input.topic].partitions, outputs, config.index.scope == "topic")
 
 
+def need_of(config: Config) -> Need:
+    """Return the needs of a process that owns all tasks of *config*.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    admin = admin_client(config)
+    found = described(config, admin)
+    if config.input.topic not in found:
+        return Need()
+    with asked_once():
+        return Need(layout_of(config, found).tasks, brokers_of(admin))
+
+
 def largest_output(config: Config, topics: Topics) -> int:
     """Return the largest record size that any output accepts, at least Kafka's default.
 
@@ -151,47 +165,6 @@ def largest_output(config: Config, topics: Topics) -> int:
     """
     found = [topics[name].message_bytes for name in outputs_of(config) if name in topics]
     return max([MESSAGE_BYTES, *found])
-
-
-def create_changelog(
-    config: Config, admin: AdminClient, tasks: int, *, message_bytes: int = MESSAGE_BYTES
-) -> None:
-    """Create the changelog with the settings it must have and the broker's replication."""
-    settings = CHANGELOG_SETTINGS | BROKERS_TIME | {MESSAGE_LIMIT: str(message_bytes)}
-    topic = NewTopic(config.changelog_topic, num_partitions=tasks, config=settings)
-    _create(admin, topic)
-
-
-LATE = (
-    "brokers make topics slowly where they are busy, and none where a disk is full: look at their "
-    "logs. It may be there by now; run this again, for what is there is not made again"
-)
-
-
-def _create(admin: AdminClient, topic: Any) -> None:
-    with kafka_errors(f"creating topic {topic.topic}"):
-        future = admin.create_topics([topic], operation_timeout=CALL_SECONDS)[topic.topic]
-        try:
-            future.result()
-        except KafkaException as error:
-            # Another process of ours may be starting too.
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-
-
-def see_changelog(config: Config, admin: AdminClient) -> None:
-    """Return if the brokers know the changelog and its leaders: a new topic takes a moment.
-
-    Raises:
-        Retriable: they do not know them yet.
-    """
-    name = config.changelog_topic
-    with kafka_errors(f"asking the brokers for topic {name}"):
-        metadata = admin.list_topics(timeout=CALL_SECONDS).topics.get(name)
-    if metadata is None or not _partitions(name, metadata):
-        raise Retriable(f"topic {name} was created, and brokers do not know of it yet")
-    if without := [p for p, each in metadata.partitions.items() if each.leader < 0]:
-        raise Retriable(f"topic {name} has no leader yet for its partitions {sorted(without)}")
 
 
 def problems_of(config: Config, topics: Topics) -> list[Problem]:
@@ -347,11 +320,11 @@ def inspect(config: Config, *, made: Collection[str] = ()) -> list[Problem]:
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    topics = _seen(config, admin_client(config), made)
+    topics = seen(config, admin_client(config), made)
     return problems_of(config, topics) + warnings_of(config, topics)
 
 
-def _seen(config: Config, admin: AdminClient, made: Collection[str]) -> dict[str, Topic]:
+def seen(config: Config, admin: AdminClient, made: Collection[str]) -> dict[str, Topic]:
     """Return our topics once brokers list those just *made*: a new topic takes a moment."""
     deadline = time.monotonic() + SEEN_SECONDS
     while made and time.monotonic() < deadline:
@@ -361,40 +334,3 @@ def _seen(config: Config, admin: AdminClient, made: Collection[str]) -> dict[str
                 return found
         time.sleep(LOOK_AGAIN_SECONDS)
     return described(config, admin)
-
-
-def create_all(config: Config, partitions: int) -> list[str]:
-    """Create the missing input and outputs; return their names. For demonstrations only.
-
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
-    """
-    admin = admin_client(config)
-    missing = config.input.topic not in described(config, admin)
-    with asked_once(cure=LATE):
-        if missing:
-            _create(admin, NewTopic(config.input.topic, num_partitions=partitions))
-    _seen(config, admin, [config.input.topic])
-    return [config.input.topic] * missing + create_outputs(config)
-
-
-def create_outputs(config: Config) -> list[str]:
-    """Create the missing output topics with the input's partition count; return their names.
-
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
-    """
-    admin = admin_client(config)
-    topics = described(config, admin)
-    source = topics.get(config.input.topic)
-    if source is None:
-        return []
-    missing = sorted(set(outputs_of(config)) - topics.keys())
-    settings = {
-        "message.timestamp.type": "CreateTime",
-        MESSAGE_LIMIT: str(source.message_bytes),
-    }
-    with asked_once(cure=LATE):
-        for name in missing:
-            _create(admin, NewTopic(name, num_partitions=source.partitions, config=settings))
-    return missing

@@ -113,10 +113,10 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
 
 
 def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
-    from streamfilter.kafka import topics
+    from streamfilter.kafka import topic_creation, topics
 
     if create and not found.has(""):
-        found.made = topics.create_outputs(config)
+        found.made = topic_creation.create_outputs(config)
     found.problems += topics.inspect(config, made=found.made)
     found.problems += _limits(config)
     if not found.has("input"):
@@ -130,7 +130,7 @@ def _limits(config: Config) -> list[Problem]:
     """Return the limits of this process that are too low; those of `run` may differ."""
     if config.index.scope == "topic":
         return []
-    from streamfilter.kafka.resource_needs import need_of
+    from streamfilter.kafka.topics import need_of
 
     return [replace(each, warning=True) for each in small_limits(need_of(config))]
 

@@ -10,7 +10,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from deploy.local.real import RealKafka
 from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Moves, Retriable
-from streamfilter.kafka import clients, topics
+from streamfilter.kafka import clients, topic_creation, topics
 from streamfilter.kafka.broker_queries import OffsetSpec, list_offsets
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.service_start import MISSING_SECONDS, patient_look
@@ -46,7 +46,7 @@ def test_a_changelog_that_brokers_do_not_know_of_yet_is_joined_when_they_do(stag
     try:
         # Long enough for librdkafka to say that the topic is unknown.
         assert not any(membership.poll(0.1) for _ in range(30))
-        topics.create_changelog(config, clients.admin_client(config), tasks=1)
+        topic_creation.create_changelog(config, clients.admin_client(config), tasks=1)
         moves = next((m for _ in range(POLLS) if (m := membership.poll(0.2))), Moves())
         assert moves.gained == {0}
     finally:

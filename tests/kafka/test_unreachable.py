@@ -19,7 +19,7 @@ from streamfilter import cli
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Retriable
-from streamfilter.kafka import clients, service_start, topics, unreachable
+from streamfilter.kafka import clients, service_start, topic_creation, topics, unreachable
 from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
 from tests.kafka.test_first_start import SetClock
@@ -175,13 +175,13 @@ def test_check_says_what_to_do_when_brokers_do_not_make_the_outputs_in_time(
         return {topic.topic: late for topic in wanted}
 
     admin = SimpleNamespace(create_topics=create_topics)
-    monkeypatch.setattr(topics, "admin_client", lambda config: admin)
+    monkeypatch.setattr(topic_creation, "admin_client", lambda config: admin)
     monkeypatch.setattr(topics, "describe", lambda *_, **__: {"a": topics.Topic(1, {})})
     arguments = ["--set", "kafka.common.bootstrap.servers=127.0.0.1:1", "--set", "input.topic=a"]
     assert cli.main(["check", "--apply", *arguments]) == 75
     said = capsys.readouterr().out
     assert "creating topic a.dead-letter: _TIMED_OUT" in said
-    assert f"cure: {topics.LATE}" in said
+    assert f"cure: {topic_creation.LATE}" in said
 
 
 def test_what_librdkafka_says_again_is_equal_but_for_its_cause() -> None:
