@@ -57,6 +57,19 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
             time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
 
 
+@pytest.mark.slow(40)
+def test_a_kill_after_a_commit_whose_reply_was_lost_changes_nothing(
+    quick_kafka: RealKafka, forge: Forge, tmp_path: Path
+) -> None:
+    with (
+        Proxy.of(quick_kafka.nodes[0]) as proxy,
+        Life(
+            quick_kafka, tmp_path, random.Random(SEED), proxies=[proxy], launch=forge.launch
+        ) as life,
+    ):
+        rage(life, Nemesis(life, faults_for(life, {8}), armed_share=0.0), seconds=0)
+
+
 @pytest.mark.slow(100)
 @pytest.mark.parametrize(
     "seconds", [SOAK_SECONDS, pytest.param(SOAK_SECONDS * LONGER, marks=pytest.mark.long)]
