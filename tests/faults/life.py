@@ -31,9 +31,9 @@ from tests.faults.story import Story, reach_of
 from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
 from tests.faults.tally import POINTS, Tally
 from tests.faults.verdict import judge_stage, tasks_of
-from tests.simulator.world import Failure
 from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, alter_topic, end_offsets, start_offsets
+from tests.truth.changelog import Failure
 
 SESSION_SECONDS = 2
 TRANSACTION_SECONDS = 5

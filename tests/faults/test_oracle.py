@@ -17,14 +17,15 @@ from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.matching.retention import Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
-from tests.faults.expected import Relived
+from tests.faults.expected import history_of
 from tests.faults.oracle import Finding, judge, judge_index
 from tests.faults.recording import Recording, Watcher, record_run
 from tests.faults.story import Story
 from tests.kafka.test_standby import scraped
-from tests.simulator.history import windows_at
 from tests.support.forge import Forge
 from tests.support.stage import Stage
+from tests.truth.changelog import windows_at
+from tests.truth.history import History
 
 SEED, RECORDS = 20_261_124, 600
 PACE, REACH = 600_000, 300
@@ -43,8 +44,8 @@ class Run:
     index: Path
     scheme: Scheme
 
-    def judged(self, recording: Recording) -> tuple[list[Finding], Relived]:
-        task = Relived.of(self.scheme, self.secret, RETENTION)
+    def judged(self, recording: Recording) -> tuple[list[Finding], History]:
+        task = history_of(self.scheme, self.secret, RETENTION)
         return judge(recording, {0: task}, whole=True), task
 
 
@@ -281,7 +282,7 @@ def test_a_planted_fault_is_found(run: Run, spoil: Spoil, check: str) -> None:
 def test_an_index_that_forgot_a_document_is_found(run: Run, tmp_path: Path) -> None:
     shutil.copytree(run.index, tmp_path / "state")
     _, task = run.judged(run.recording)
-    del task.model.documents[max(task.model.documents)]
+    del task.law.documents[max(task.law.documents)]
     assert [each.check for each in judge_index(tmp_path / "state", run.secret, task)] == ["state"]
 
 
@@ -289,6 +290,6 @@ def test_an_index_with_another_bucket_is_found(run: Run, tmp_path: Path) -> None
     shutil.copytree(run.index, tmp_path / "state")
     _, task = run.judged(run.recording)
     alive = windows_at(task.batches)[-1].number
-    buckets = {place: each for place, each in task.model.buckets.items() if place[0] == alive}
+    buckets = {place: each for place, each in task.law.buckets.items() if place[0] == alive}
     max(buckets.values(), key=len).pop()
     assert [each.check for each in judge_index(tmp_path / "state", run.secret, task)] == ["state"]

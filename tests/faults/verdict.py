@@ -7,25 +7,26 @@ from pathlib import Path
 
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.matching.retention import UNLIMITED, Retention
-from tests.faults.expected import Relived
+from tests.faults.expected import history_of
 from tests.faults.oracle import Finding, judge, judge_index
 from tests.faults.recording import Watcher, record_run
 from tests.support.stage import Stage
+from tests.truth.history import History
 
 
 def tasks_of(
     stage: Stage, scope: str, partitions: int, retention: Retention = UNLIMITED
-) -> dict[int, Relived]:
+) -> dict[int, History]:
     """Return a model for each task of a group whose index has *scope*."""
     secret = read_seed(stage.directory / "seed")
     count = partitions if scope == "partition" else 1
-    return {number: Relived.of(stage.scheme(), secret, retention) for number in range(count)}
+    return {number: history_of(stage.scheme(), secret, retention) for number in range(count)}
 
 
 def judge_stage(
     stage: Stage,
     watcher: Watcher,
-    tasks: Mapping[int, Relived],
+    tasks: Mapping[int, History],
     *,
     scope: str,
     states: Iterable[Path],

@@ -36,9 +36,9 @@ from streamfilter.kafka.source import KafkaSource
 from streamfilter.model import Record, Source
 from tests.kafka.scripted import FakeClock, ScriptedLog
 from tests.simulator.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
-from tests.simulator.process import UNIQUE
 from tests.simulator.world import Life, World
 from tests.support.topics import Input, create_topics, read_committed
+from tests.truth.history import UNIQUE
 
 T = TypeVar("T")
 SECONDS = 60.0

@@ -15,10 +15,9 @@ from streamfilter.engine.transactor import PASS_SECONDS
 from streamfilter.model import BatchMark
 from tests.simulator import events
 from tests.simulator.broker import Partition, Txn
-from tests.simulator.history import ANEW, BATCH, HEADER, WRITER_BYTES, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
-from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
-from tests.simulator.world import Failure
+from tests.truth.changelog import ANEW, BATCH, HEADER, WRITER_BYTES, Failure, read_batches
+from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 
 if TYPE_CHECKING:
     from tests.simulator.story import Story

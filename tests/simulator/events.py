@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tests.simulator.broker import Partition, Transactional
 from tests.simulator.log import CHANGELOG, INPUT
-from tests.simulator.process import UNIQUE
 from tests.simulator.world import OUTPUTS
+from tests.truth.history import UNIQUE
 
 if TYPE_CHECKING:
     from tests.simulator.story import Story

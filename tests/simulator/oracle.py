@@ -8,6 +8,7 @@
 | later     | C            | a match with itself, or with what was judged later                 |
 | misjudged | C            | another verdict, match, similarity or content than the model's     |
 | withheld  | C            | a match that was not itself forwarded                              |
+| forgotten | C            | a match with what is older than the retention                      |
 | changelog | D            | gaps or repeats in what the changelog tells                        |
 | state     | D            | an index that is not a prefix of the model's                       |
 | ahead     | D            | an index that was written before its transaction was committed     |
@@ -22,26 +23,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Changes
 from streamfilter.stops import ExitCode
 from tests.simulator.broker import Partition
 from tests.simulator.disk import Disk
-from tests.simulator.history import Expected, History, Place, anew_at, read_batches, windows_at
 from tests.simulator.log import CHANGELOG
-from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
-from tests.simulator.world import Failure, World
-from tests.support.arrivals import buckets_below, documents_below
-
-OURS = "__streamfilter."
+from tests.simulator.world import World
+from tests.truth.changelog import Failure, anew_at, read_batches, windows_at
+from tests.truth.history import DEAD, DUPLICATES, UNIQUE, Expected, History
+from tests.truth.outputs import counted, difference
+from tests.truth.state import state_differences
 
 
 class Watcher:
@@ -116,7 +111,9 @@ def judge_outputs(
         if p == partition and begin <= offset < end
     ]
     found = {topic: outputs(world, topic, partition) for topic in (UNIQUE, DUPLICATES, DEAD)}
-    _count(wanted, found)
+    have = Counter(_name(record) for records in found.values() for record in records)
+    for check, what in counted(Counter(each.source.name for each in wanted), have):
+        raise Failure(check, what)
     # Who is read again does not meet whom was forgotten since: not the verdict of then, for some.
     times = Counter(each.source.name for each in wanted)
     twice = {name for name, count in times.items() if count > 1}
@@ -125,7 +122,9 @@ def judge_outputs(
     for topic, records in found.items():
         for record in records:
             name = _name(record)
-            _compare(topic, record, by_name[name], history, again=name in again)
+            want, vague = by_name[name], name in again
+            if wrong := difference(topic, record, want, history.expected, again=vague):
+                raise Failure(wrong[0], f"{name} {wrong[1]}")
     for topic, records in found.items():
         order = [each.source.name for each in wanted if each.topic == topic]
         if not again and [_name(record) for record in records] != order:
@@ -142,147 +141,13 @@ def _is_vague(want: Expected, history: History) -> bool:
     return judged and want.horizon < oldest.first_ordinal
 
 
-def _count(wanted: list[Expected], found: dict[str, list[Outgoing]]) -> None:
-    want = Counter(each.source.name for each in wanted)
-    have = Counter(_name(record) for records in found.values() for record in records)
-    if lost := sorted((want - have).elements()):
-        raise Failure("lost", f"{lost} did not come out (often enough)")
-    if more := sorted((have - want).elements()):
-        raise Failure("doubled", f"{more} came out too often")
-
-
 def _name(record: Outgoing) -> str:
     """Return which input a record was."""
     return (dict(record.headers)["h"] or b"").decode()
 
 
-def _compare(
-    topic: str, record: Outgoing, want: Expected, history: History, *, again: bool
-) -> None:
-    """Hold one output record against the model; one that was read *again* meets nobody later."""
-    id_, headers = want.source.name, dict(record.headers)
-    matches = _matches(headers)
-    for _, _, _, place in matches:
-        met = history.expected[place]
-        if met.place >= want.place:
-            raise Failure("later", f"{id_} was matched with {met.source.id}, which is not earlier")
-        if met.topic != UNIQUE:
-            raise Failure("withheld", f"{id_} was matched with {met.source.id}: not forwarded")
-    if again:
-        return
-    if topic != want.topic:
-        raise Failure("misjudged", f"{id_} is in {topic}, the model says {want.topic}")
-    given = want.source.record
-    if want.verdict == "refused":  # its letter is of the present
-        given = replace(given, timestamp=-1)
-    ours = {name: value for name, value in headers.items() if name.startswith(OURS)}
-    plain = tuple(pair for pair in record.headers if pair[0] not in ours)
-    came = (record.key, record.value, plain, record.timestamp)
-    if came != (given.key, given.value, given.headers, given.timestamp):
-        raise Failure("misjudged", f"{id_} was changed on its way")
-    told = headers.get(OURS + "verdict") or headers.get(OURS + "error.code") or b""
-    if told.decode() != want.verdict or (topic == UNIQUE and ours):
-        raise Failure("misjudged", f"{id_} is {told!r}, the model says {want.verdict!r}")
-    close = [(i, round(s, 6), b, place) for i, s, b, place in want.matches]
-    if matches != close:
-        raise Failure("misjudged", f"{id_} matches {matches}, the model says {close}")
-    if matches and headers[OURS + "match.id"] != matches[0][0].encode():
-        raise Failure("misjudged", f"{id_} names another match than its best")
-
-
-def _matches(headers: dict[str, Any]) -> list[tuple[str, float, int, Place]]:
-    found = json.loads(headers.get(OURS + "matches") or b"[]")
-    return [
-        (each["id"], each["similarity"], each["bands"], (each["partition"], each["offset"]))
-        for each in found
-    ]
-
-
 def judge_disk(disk: Disk, history: History, start: int) -> None:
-    """Check that an index is what the model was after some batch.
-
-    One that is about to be restored from a changelog that begins at *start* lacks windows that were
-    alive at that batch, and are gone by its end.
-    """
-    if not disk.used or disk.damaged:
-        return
-    progress, model = disk.index.progress, history.model
-    done = history.batches[: progress.next_batch]
-    if len(done) != progress.next_batch or done[-1].next_ordinal != progress.next_ordinal:
-        raise Failure("state", f"{disk.name} stands at batch {progress.next_batch}")
-    limit, windows = progress.next_ordinal, windows_at(done)
-    have = disk.index.windows
-    midway = history.anew and progress.next_batch < len(history.batches)
-    # A standby restores what is left of a changelog that was cut off inside of a window; a start
-    # finds that its oldest window begins behind the horizon, and restores what was written anew.
-    partial = history.anew and have[0].first_ordinal > progress.horizon
-    if have[0].offset <= start or midway or partial:
-        windows = windows[-len(have) :]
-    if history.anew:  # restored from there, or not: they begin elsewhere
-        have, windows = (tuple(replace(w, offset=0) for w in each) for each in (have, windows))
-    if (have, progress.horizon) != (windows, done[-1].horizon):
-        raise Failure("state", f"{disk.name} has {disk.index.windows}, not {windows}")
-    oldest = windows[0]
-    marks = {
-        batch.number: (
-            {p: span for p, span in batch.spans.items() if span[0] < span[1]},
-            batch.horizon,
-            batch.time,
-        )
-        for batch in done[oldest.first_batch :]
-    }
-    first = max(progress.horizon, oldest.first_ordinal)
-    remembered = sum(at >= first for at in documents_below(model, limit))
-    stored_buckets, stored, stored_marks = _contents(disk)
-    if len(disk.index) != remembered:
-        raise Failure("state", f"{disk.name} says that it remembers {len(disk.index)}")
-    told = {p: end for p, (_, end) in done[-1].spans.items()}
-    have_positions = dict(progress.positions or {})
-    if history.anew:  # inside of it, a batch tells only of the partitions that it judged
-        told = {p: end for p, end in told.items() if p in have_positions}
-    if have_positions != told:
-        raise Failure("state", f"{disk.name} has positions {progress.positions}")
-    for what, have, want in (
-        ("documents", stored, _documents(history, limit, oldest.first_ordinal)),
-        ("buckets", stored_buckets, buckets_below(model, limit, oldest.number)),
-        ("marks", stored_marks, marks),
-    ):
-        if have != want:
-            odd = sorted(k for k in have.keys() | want.keys() if have.get(k) != want.get(k))
-            raise Failure("state", f"{disk.name}: {what} {odd[:3]} differ from the model's")
-
-
-def _documents(history: History, limit: int, oldest: int) -> dict[int, Any]:
-    """Return what the model stores from *oldest* to *limit*, under the ids that the records have.
-
-    In windows that are alive also those are stored that the horizon has passed.
-    """
-    known = documents_below(history.model, limit)
-    return {
-        at: (history.inputs[name].id, mark) for at, (name, mark) in known.items() if at >= oldest
-    }
-
-
-def _contents(disk: Disk) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
-    """Return buckets, documents and marks of an index."""
-    parts = disk.index._parts
-    ordinals = sorted(ordinal for part in parts.values() for ordinal in part.documents)
-    found = disk.index.fetch(np.array(ordinals, np.int64))
-    rows = zip(found.ordinals.tolist(), found.ids, found.contents.fingerprints, strict=True)
-    documents = {ordinal: (id_, print_.tobytes()) for ordinal, id_, print_ in rows}
-    marks = {
-        number: (
-            {span.partition: (span.start, span.end) for span in mark.spans},
-            mark.horizon,
-            mark.stream_time,
-        )
-        for part in parts.values()
-        for number, mark in part._marks.items()
-    }
-    buckets = {
-        (window.number, key): bucket
-        for window, part in parts.items()
-        for key, bucket in part._buckets.items()
-        if bucket
-    }
-    return buckets, documents, marks
+    """Check that an index is what the law was after some batch; *start* is its changelog's."""
+    if disk.used and not disk.damaged:
+        for what in state_differences(disk.index, history, start):
+            raise Failure("state", f"{disk.name} {what}")

@@ -40,7 +40,6 @@ from tests.simulator.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSour
 from tests.simulator.membership import SimClock, SimMembership
 from tests.simulator.texts import SCHEME, SEED, THRESHOLD
 from tests.simulator.world import (
-    OUTPUTS,
     SOCKET_SECONDS,
     TRANSACTION_SECONDS,
     Crash,
@@ -48,10 +47,10 @@ from tests.simulator.world import (
     Life,
     World,
 )
+from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 
 T = TypeVar("T")
 
-UNIQUE, DUPLICATES, DEAD = OUTPUTS
 CANDIDATES = 3
 AUDITED = Rates(arrivals=0.5, time=1.0)
 """The audit has all the time it asks for, and may change nothing by it."""

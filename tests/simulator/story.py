@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from streamfilter.matching.law import Arrival, Settings
 from tests.simulator import chapters, events, oracle
 from tests.simulator.broker import Txn
-from tests.simulator.history import relive
 from tests.simulator.log import CHANGELOG, INPUT
-from tests.simulator.process import DEAD, DUPLICATES, UNIQUE, Process
-from tests.simulator.texts import Input, draw, forgetting, source
-from tests.simulator.world import FAR_FUTURE, Failure, World
+from tests.simulator.process import CANDIDATES, Process
+from tests.simulator.texts import THRESHOLD, draw, forgetting, sketch_of, source
+from tests.simulator.world import FAR_FUTURE, Shape, World
+from tests.support.arrivals import arrival
+from tests.truth.changelog import Failure, positions
+from tests.truth.history import DEAD, DUPLICATES, UNIQUE, History, Input
 
 OBLIVION, LOSSES = 1 << 42, 1 << 45
 CALM_ROUNDS = 600
@@ -218,8 +221,6 @@ class Story:
         return [p for p in self.inputs if self.task_of(p) == task]
 
     def known(self, task: int) -> dict[int, int]:
-        from tests.simulator.history import positions
-
         topics = self.world.broker.topics
         return positions(topics[CHANGELOG][task]) if CHANGELOG in topics else {}
 
@@ -241,16 +242,27 @@ class Story:
         self.watcher.check_prefix()
         for task in range(self.shape.tasks):
             changelog = self.world.broker.topics[CHANGELOG][task]
-            history = relive(changelog, self.inputs, self.skipped, self.shape)
+            history = truth(self.shape, self.skipped).follow(changelog, self._judged())
             for p in self.partitions_of(task):
                 oracle.judge_outputs(self.world, history, p, list(self._segments(p)))
             for process in self.processes:
                 disk = process.disks[task]
-                then = history
-                if self.shape.forgets:  # who was forgotten since is remembered where it stands
-                    stands = disk.index.progress.next_batch
-                    then = relive(changelog, self.inputs, self.skipped, self.shape, stands)
+                then = history.standing_at(disk.index.progress.next_batch)
                 oracle.judge_disk(disk, then, changelog.start)
+
+    def _judged(self) -> dict[int, list[Input]]:
+        """Return the inputs; some outputs refuse records of the far future, and so their kind."""
+        forwarded, strict = ("document", "passthrough", "tombstone"), self.shape.strict
+        return {
+            p: [
+                replace(each, kind="refused")
+                if each.record.timestamp == FAR_FUTURE
+                and (UNIQUE if each.kind in forwarded else DEAD) in strict
+                else each
+                for each in known
+            ]
+            for p, known in self.inputs.items()
+        }
 
     def _segments(self, p: int) -> Iterator[tuple[int, int]]:
         begin = 0
@@ -258,6 +270,17 @@ class Story:
             yield begin, reached
             begin = turned
         yield begin, self.position(p)
+
+
+def truth(shape: Shape, skipped: Mapping[tuple[int, int], int]) -> History:
+    """Return the history of a task in a world of this *shape*."""
+    settings = Settings(threshold=THRESHOLD, max_candidates=CANDIDATES, bucket_cap=shape.cap)
+    retention = shape.retentions[0] if len(shape.retentions) == 1 else None
+    return History(_arrivals, settings, retention, skipped)
+
+
+def _arrivals(inputs: Sequence[Input]) -> Iterator[Arrival]:
+    return (arrival(each.name, sketch_of(each.text)) for each in inputs)
 
 
 def run(seed: int, *, trace: bool = False) -> Result:

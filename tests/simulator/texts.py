@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from streamfilter.model import Record, Source
@@ -18,6 +18,7 @@ from streamfilter.similarity.columns import U64, Contents
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.simulator.log import INPUT
+from tests.truth.history import Input
 
 SCHEME = Scheme(bands=4, rows=2, slots=8)
 SEED = bytes(range(16))
@@ -27,24 +28,6 @@ FORM, OWN, FILLED = 13, 4, 240
 """Words of a template and of what is filled in: two such texts are .58 alike, so none is withheld
 for another, and a bucket's members agree in most of the slots that make its keys longer. Each
 comes in two versions, of which one is withheld for the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One input record, and what it is: known because we wrote it, not because we read it."""
-
-    record: Record
-    kind: str
-    """``document``, ``passthrough``, ``tombstone`` or a dead letter's code."""
-    name: str
-    """Its own: no other record has it in its header."""
-    id: str
-    """Of a document, which may come again; or whose documents are to be forgotten."""
-    text: str = ""
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return self.record.source.partition, self.record.source.offset
 
 
 @cache

@@ -11,6 +11,8 @@ from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.simulator.broker import Broker
 from tests.simulator.group import Group
+from tests.truth.changelog import Failure
+from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 
 CALL_SECONDS = 0.002
 """What any call takes."""
@@ -35,7 +37,7 @@ BEGINNING = 1_000_000
 """Milliseconds since the epoch: when the world begins."""
 MAD = (-1, 0, 16_725_225_600_000)
 """Timestamps: none, of 1970, of 2500."""
-OUTPUTS = ("unique", "duplicates", "dead")
+OUTPUTS = (UNIQUE, DUPLICATES, DEAD)
 
 FAULTS = {
     # name: rates to choose from, when the seed has this fault at all; per call of its kind
@@ -66,14 +68,6 @@ FAULTS = {
 
 class Crash(BaseException):
     """The process is gone at this instant. No handler of the engine may stop it."""
-
-
-class Failure(AssertionError):
-    """An oracle's finding."""
-
-    def __init__(self, check: str, message: str) -> None:
-        super().__init__(f"{check}: {message}")
-        self.check = check
 
 
 @dataclass(eq=False, slots=True)
