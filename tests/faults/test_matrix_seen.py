@@ -4,6 +4,7 @@ One process lives through all of it. Each fault is waited for where an operator 
 (/status, the log, /metrics), then ends; then every record must have come out exactly once.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ SEEN_SECONDS = 240
 NEW_PRODUCER = "begins again with a new producer"
 ABORTED = "transaction aborted, to be tried again"
 LOST = "is no longer ours"
+LINES_MAX = 20
+"""Of librdkafka's, in an outage of half a minute."""
 SETTINGS = {
     "batch": {"documents": 10},
     "kafka": {"session_timeout": "6s", "transaction_timeout": "4s"},
@@ -134,10 +137,15 @@ def test_a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
         ),
         "a process that says since when it reaches no broker",
     )
+    scene.until(lambda status: not status["tasks"] and status["lag"] == {}, "no task, and no lag")
+    assert math.isnan(scene.metric("consumer_lag_records"))
     scene.kafka.nodes[0].start()
     scene.goes_on()
     scene.until_metric('kafka_brokers_up{client="owner"}', lambda up: up == 1)
+    scene.until_metric("consumer_lag_records", lambda lag: lag == 0)
     assert "restores" in scene.log()
+    theirs = scene.log().count('"streamfilter.librdkafka"')
+    assert theirs <= LINES_MAX, "there were thousands"
 
 
 def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(

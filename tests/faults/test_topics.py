@@ -4,16 +4,11 @@ The first line of each: what the operator is told, and by which exit code.
 """
 
 import random
-import time
 from collections.abc import Callable
 
-import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewPartitions,
 )
 
@@ -21,7 +16,7 @@ from tests.kafka.story import die_at, id_of, index_of, records, texts, wipe
 from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
-from tests.support.topics import Input, alter_topic, create_topics, end_offsets, header
+from tests.support.topics import Input, alter_topic, end_offsets
 
 SEED = 20_261_125
 SETTINGS = {
@@ -70,19 +65,6 @@ def test_an_input_deleted_at_run_time_is_a_stop_that_names_it(stage: Stage) -> N
     process = working(stage)
     delete(stage, stage.input)
     ended_with(process, stage.input)
-
-
-@pytest.mark.long
-def test_an_input_recreated_shorter_is_a_stop_and_nothing_is_judged(stage: Stage) -> None:
-    process = working(stage)
-    assert process.terminate() == 0
-    before = {name: len(found) for name, found in stage.outputs().items()}
-    delete(stage, stage.input)
-    time.sleep(1)
-    create_topics(stage.bootstrap, {stage.input: 1})
-    stage.produce(records(texts(random.Random(SEED + 1), 10)))
-    ended_with(stage.start(**settings(stage)), stage.input, "recreated")
-    assert {name: len(found) for name, found in stage.outputs().items()} == before
 
 
 def test_an_output_deleted_at_run_time_is_a_stop_that_names_it(stage: Stage) -> None:
@@ -213,49 +195,6 @@ def test_partitions_added_to_an_input_with_an_index_for_each_need_the_changelogs
     stage.drain(process)
     assert process.terminate() == 0
     assert sum(map(len, stage.outputs().values())) == 40
-
-
-def test_another_scope_is_no_new_partition(make_stage: Callable[..., Stage]) -> None:
-    """Whose changelog has partitions to spare would else be taken for the one index's."""
-    stage = make_stage(partitions=2)
-    stage.produce(records(texts(random.Random(SEED), 20), partitions=2))
-    process = stage.start(**settings(stage), index={"scope": "partition"})
-    stage.drain(process)
-    assert process.terminate() == 0
-    ended_with(stage.start(**settings(stage), state="other"), "index.scope was changed")
-
-
-@pytest.mark.long
-def test_retention_that_passes_the_group_is_a_stop_until_it_is_accepted(stage: Stage) -> None:
-    process = working(stage)
-    assert process.terminate() == 0
-    stage.produce(records(texts(random.Random(SEED + 3), 40), first=3_000))
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    for future in admin.delete_records([TopicPartition(stage.input, 0, 80)]).values():
-        future.result(120)
-    ended_with(stage.start(**settings(stage)), stage.input, "retention", "--accept-positions")
-    accepted = stage.start(arguments=["--accept-positions"], **settings(stage))
-    stage.drain(accepted)
-    assert accepted.terminate() == 0
-    assert sum(map(len, stage.outputs().values())) == 60 + 20
-
-
-def test_an_output_that_takes_less_than_the_input_makes_dead_letters(stage: Stage) -> None:
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    entry = ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, stage.unique, incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(120)
-    stories = texts(random.Random(SEED), 9)
-    stories[4] = " ".join(f"w{n}" for n in range(600))
-    stage.produce(records(stories))
-    process = stage.start(**settings(stage))
-    stage.drain(process)
-    assert process.terminate() == 0
-    outputs = stage.outputs()
-    (letter,) = outputs["dead_letter"]
-    assert (letter.key, header(letter, "__streamfilter.error.code")) == (b"k4", "too_large")
-    assert sum(map(len, outputs.values())) == 9
 
 
 def test_a_changelog_that_becomes_compacted_is_named_at_once_and_blames_no_document(

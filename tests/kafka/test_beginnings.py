@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from tests.kafka.story import id_of, index_of, record, records, texts, verdicts, wipe
+from tests.kafka.story import id_of, index_of, records, texts, verdicts, wipe
 from tests.support.stage import Stage
-from tests.support.topics import create_topics, header, read_committed
+from tests.support.topics import header, read_committed
 
 SEED = 20_261_124
 Settings = Mapping[str, Mapping[str, Any]]
@@ -119,69 +119,6 @@ def test_a_changelog_that_was_recreated_is_refused_and_nothing_is_written(worked
     said = refused(worked)
     assert "truncated or recreated" in said
     assert outputs(worked) == 60
-
-
-def test_expired_offsets_go_on_at_the_changelogs_positions(worked: Stage) -> None:
-    delete_offsets(worked)
-    more(worked)
-    said = run(worked)
-    assert "has no committed offsets" in said
-    assert len(verdicts(worked)) == 120
-
-
-def test_retention_that_passed_us_is_refused_unless_accepted(worked: Stage) -> None:
-    more(worked)
-    client = admin(worked)
-    for future in client.delete_records([TopicPartition(worked.input, 0, 80)]).values():
-        future.result(20)
-    assert "retention passed us" in refused(worked)
-    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
-    worked.drain(process)
-    assert process.terminate() == 0
-    assert len(verdicts(worked)) == 60 + 40
-
-
-def test_an_input_that_was_recreated_is_refused(worked: Stage) -> None:
-    client = admin(worked)
-    for future in client.delete_topics([worked.input]).values():
-        future.result(20)
-    assert "does not exist" in refused(worked)
-    create_topics(worked.bootstrap, {worked.input: 1})
-    commit(worked, {0: 60})
-    assert "was recreated since the group" in refused(worked)
-    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
-    assert process.wait_for_exit() == REFUSED  # it is shorter than our position
-    assert "was recreated or truncated" in process.log.read_text()
-    assert outputs(worked) == 60
-
-
-def test_partitions_that_came_while_nobody_ran_are_read_from_their_beginning(worked: Stage) -> None:
-    client = admin(worked)
-    for topic in (worked.input, worked.unique, worked.duplicates, worked.dead_letter):
-        for future in client.create_partitions([NewPartitions(topic, 2)]).values():
-            future.result(20)
-    worked.produce([record(900, "a text of its own in the second partition", partition=1)])
-    assert "has new partitions [1]: they are read from the beginning" in run(worked)
-    assert verdicts(worked)["d900"] == ("unique", None)
-
-
-def test_garbage_on_the_changelog_is_refused_by_its_offset(worked: Stage) -> None:
-    producer = Producer({"bootstrap.servers": worked.bootstrap})
-    producer.produce(worked.changelog, value=b"\x01\x09garbage", partition=0)
-    producer.flush(20)
-    said = refused(worked)
-    assert "unknown type 9" in said
-    assert "ways out" in said
-
-
-def test_another_scheme_is_refused_with_the_ways_out(worked: Stage) -> None:
-    settings = {**SETTINGS, "similarity": {"shingle": {"kind": "word", "size": 4}}}
-    process = worked.start(**settings)
-    assert process.wait_for_exit() == REFUSED
-    said = process.log.read_text()
-    assert "does not fit the configuration" in said
-    assert "scheme.shingling.size: it has 3, wanted is 4" in said
-    assert "ways out" in said
 
 
 def test_a_restore_with_another_bucket_cap_is_refused_with_the_ways_out(worked: Stage) -> None:

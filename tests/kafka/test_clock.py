@@ -25,7 +25,6 @@ SETTINGS = {
     "batch": {"documents": BATCH, "latency": "10s"},  # full batches: every run cuts them alike
     "kafka": {"session_timeout": "6s"},
 }
-JUMPS = (HOUR, 0, -HOUR, DAY, -DAY, 0.5, -0.128, 0.128, -0.5, 0)
 
 
 @pytest.fixture(scope="module")
@@ -135,37 +134,3 @@ def test_a_letter_of_the_present_waits_for_a_clock_that_its_broker_believes(
     stop(process)
     (letter,) = stage.outputs()["dead_letter"]
     assert header(letter, "__streamfilter.error.offset") == "3"
-
-
-@pytest.mark.long
-def test_twenty_jumps_of_a_clock_change_nothing(
-    make_stage: Callable[..., Stage], clock: ShiftedClock
-) -> None:
-    jumps = JUMPS * 2
-    story = records(texts(random.Random(SEED + 1), (2 * len(jumps) + 2) * BATCH))
-    stage = make_stage()
-    clock.shift(0)
-    process = start(stage, clock)
-    feed(stage, process, story[: 2 * BATCH])
-    for number, seconds in enumerate(jumps, 1):
-        chunk = story[2 * number * BATCH :][: 2 * BATCH]
-        stage.produce(chunk[:BATCH])
-        clock.shift(seconds)  # while it works, or waits
-        feed(stage, process, chunk[BATCH:])
-    stop(process)
-    assert bytes_of(stage) == undisturbed(make_stage, story)
-
-
-@pytest.mark.long
-def test_the_hour_that_comes_twice_changes_nothing(
-    make_stage: Callable[..., Stage], clock: ShiftedClock
-) -> None:
-    story = records(texts(random.Random(SEED + 2), 8 * BATCH))
-    stage = make_stage()
-    clock.shift(0)
-    process = start(stage, clock, TZ="Europe/Berlin")
-    for number in range(4):
-        clock.shift((number - 2) * HOUR)  # what a host does that keeps local time in its clock
-        feed(stage, process, story[2 * number * BATCH :][: 2 * BATCH])
-    stop(process)
-    assert bytes_of(stage) == undisturbed(make_stage, story)

@@ -114,6 +114,7 @@ class World:
         values: Sequence[bytes] | None = None,
         reader: Reader | None = None,
         style: Style = STYLE,
+        dead: str | None = "dead",
     ) -> None:
         self._worker, self._latency, self._style = worker or Inline(), latency, style
         self.clock = FakeClock()
@@ -127,7 +128,7 @@ class World:
         self._batch = batch
         self._outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
         self._to = Destinations(
-            "unique", "duplicates", "dead", 1, outputs, dict.fromkeys(outputs, 1_000_000)
+            "unique", "duplicates", dead, 1, outputs, dict.fromkeys(outputs, 1_000_000)
         )
         process = Observer(self.metrics, self.health, self.clock)
         self._observer = FilterObserver(process, self._to)

@@ -106,37 +106,6 @@ def with_small_buffers(stage: Stage, state: Path) -> dict[str, Any]:
     return {**SETTINGS, "memory": {"index_cache": "4Mi", "memtable": "1Mi"}, "index": index}
 
 
-def test_a_standby_that_found_no_room_takes_over_and_goes_on_as_soon_as_there_is_some(
-    make_stage: Callable[..., Stage], small_disk: Path
-) -> None:
-    """It held on to the very write that had failed, and waited for ever beside an empty disk."""
-    stage, ballast = make_stage(), small_disk / "ballast"
-    filling = Filling(stage, ballast)
-    filling.send()
-    worker = stage.start(state="one", **SETTINGS)
-    stage.drain(worker)
-    waiting = stage.start(**with_small_buffers(stage, small_disk / "state"))
-    waiting.wait_for(
-        lambda s: s.get("state") == "standby" and s["restore_remaining_records"] == 0,
-        what="a standby that is abreast",
-    )
-    fill(ballast)
-    while waiting.status().get("state") != "paused:disk":
-        filling.send()
-        stage.drain(worker)
-    filling.send()  # what it takes over is more than what it could not write
-    stage.drain(worker)
-    assert worker.terminate() == 0
-    waiting.wait_for(lambda s: bool(s.get("tasks")), what="the task")
-    waiting.wait_for_state("paused:disk")
-    assert_told(waiting)
-    ballast.unlink()
-    waiting.wait_for_state("running")
-    stage.drain(waiting)
-    assert waiting.terminate() == 0
-    assert verdicts(stage) == replayed(make_stage, stage)
-
-
 @pytest.mark.parametrize("used", [False, True], ids=["a new index", "an index"])
 def test_a_start_on_a_full_disk_waits_for_room_and_hears_sigterm(
     make_stage: Callable[..., Stage], small_disk: Path, used: bool

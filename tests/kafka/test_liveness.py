@@ -118,22 +118,3 @@ def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
         assert len(verdicts(stage)) == 1_500
     finally:
         stage.close()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("after", [0, 4])
-def test_who_is_told_to_stop_while_no_broker_answers_ends_well(
-    tmp_path: Path, own: RealKafka, forge: Forge, after: int
-) -> None:
-    stage = Stage(own.bootstrap, tmp_path, launch=forge.launch)
-    try:
-        pair = [stage.start(state=name) for name in ("one", "another")]
-        owner_of(pair)
-        stage.produce(records(texts(random.Random(SEED + 2), 200)))
-        own.nodes[0].pause()
-        time.sleep(after)
-        for process in pair:
-            assert process.terminate() == 0, process.told("did not end without a broker")
-    finally:
-        own.nodes[0].resume()
-        stage.close()

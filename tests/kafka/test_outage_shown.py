@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-import math
-import re
 import shutil
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from deploy.local.real import RealKafka
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.unreachable import GROUP_SECONDS, LineGroups, Reach, timeless
 from streamfilter.monitoring.client_statistics import Statistics
-from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.topics import Input
-
-QUICK = {"transaction_timeout": "4s", "session_timeout": "6s"}
-LAG = r"(?m)^streamfilter_consumer_lag_records (\S+)$"
-LINES_MAX = 20
-"""Of librdkafka's, in an outage of half a minute; there were thousands."""
 
 
 def documents(first: int, count: int) -> list[Input]:
@@ -32,48 +21,10 @@ def documents(first: int, count: int) -> list[Input]:
     return [Input(json.dumps({"id": text[:12], "text": text}).encode()) for text in texts]
 
 
-def lag_of(process: FilterProcess) -> float:
-    found = re.search(LAG, process.get("/metrics") or "")
-    return float(found[1]) if found else math.nan
-
-
 def known(count: int) -> Callable[[dict[str, object]], bool]:
     return lambda status: (
         status.get("index_documents") == count and status.get("state") == "running"
     )
-
-
-@pytest.mark.slow(60)
-def test_an_outage_is_unreachable_not_ready_and_without_a_lag_until_a_broker_is_back(
-    tmp_path: Path,
-) -> None:
-    """It was a green "standby" while "another process of the group works", with a lag of 0."""
-    with RealKafka() as kafka, closing(Stage(kafka.bootstrap, tmp_path)) as stage:
-        process = stage.start(kafka={"common": {"bootstrap.servers": kafka.bootstrap}, **QUICK})
-        stage.produce(documents(0, 10))
-        process.wait_for(known(10), what="work")
-        process.wait_for(lambda _: lag_of(process) == 0, what="a lag")
-        kafka.nodes[0].kill()
-        status = process.wait_for_state("unreachable")
-        assert not status["ready"]
-        assert status["live"]
-        assert "no broker is reached since 20" in status["detail"]
-        assert kafka.bootstrap in status["detail"]
-        process.wait_for(lambda s: s["lag"] == {}, what="no lag")
-        process.wait_for(lambda s: not s["tasks"], what="the end of its session")
-        assert process.status()["lag"] == {}
-        assert math.isnan(lag_of(process))
-        kafka.nodes[0].start()
-        kafka.wait_until_ready()
-        stage.produce(documents(10, 10))
-        process.wait_for(known(20), what="work again")
-        process.wait_for(lambda _: lag_of(process) == 0, what="a lag again")
-        assert process.terminate() == 0
-        lines = list(map(json.loads, process.log.read_text().splitlines()))
-        ours = [line for line in lines if line["message"].startswith("unreachable: ")]
-        assert [line["level"] for line in ours] == ["warning"]
-        theirs = [line for line in lines if line["logger"] == "streamfilter.librdkafka"]
-        assert 0 < len(theirs) <= LINES_MAX
 
 
 @pytest.mark.slow(30)

@@ -4,17 +4,14 @@ The input takes timestamps in microseconds, the outputs have Kafka's default and
 output is compacted and wants keys. Both were tried again for ever.
 """
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from streamfilter.engine.refusals import WATCHED_BATCHES
-from streamfilter.killpoints import VARIABLE
 from streamfilter.model import Record
-from tests.kafka.story import CUT, STATIC, finish, id_of, records, texts, verdicts
+from tests.kafka.story import CUT, STATIC, finish, records, texts, verdicts
 from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, Input, alter_topic, header
 
@@ -85,19 +82,6 @@ def test_records_that_outputs_refuse_are_dead_letters_and_the_rest_is_judged_wit
     ]
     assert "go to the dead letters: INVALID_TIMESTAMP" in log
     assert log.count("transaction aborted") <= 12 * 2
-
-
-def test_the_same_after_a_crash_and_a_restore_from_nothing(stage: Stage):
-    stories = records(texts(random.Random(SEED), 120))
-    bad = {17, 50, 51, 90}
-    alter(stage, stage.input, ANY_TIME)
-    stage.produce([in_microseconds(s) if n in bad else s for n, s in enumerate(stories)])
-    for point in ("transaction.aborted:2", "transaction.committed:2", "transaction.producing:9"):
-        process = stage.start(environment={VARIABLE: point}, **NARROW)
-        assert process.wait_for_exit() == -9
-    finish(stage, {**NARROW, "index": {"path": str(stage.directory / "another")}})
-    assert positions_of(letters(stage)) == sorted(bad)
-    assert len(verdicts(stage)) == len(stories) - len(bad)
 
 
 def test_a_dead_letter_that_its_topic_refuses_is_sent_again_with_the_present_time(stage: Stage):
@@ -173,32 +157,6 @@ def test_topics_that_are_compacted_later_cost_a_transaction_each_however_many_ha
     assert len({each.key for each in found}) == len(keyless)
     assert len(stage.outputs()["unique"]) == 50
     assert len(stage.outputs()["duplicates"]) == 10
-
-
-def test_a_topic_that_is_compacted_later_spares_what_has_a_key(stage: Stage):
-    stories = records(texts(random.Random(SEED), 60))
-    stage.produce(stories[:20])
-    process = stage.start(**{**NARROW, "batch": {"documents": 40}})
-    stage.drain(process)
-    alter(stage, stage.unique, {"cleanup.policy": "compact"})
-    new = json.dumps({"id": "new", "text": " ".join(f"n{n}" for n in range(40))}).encode()
-    stage.produce([*stories[20:40], Input(new), *stories[40:]])
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
-    (letter,) = letters(stage)
-    assert id_of(letter) == "new"
-    assert "takes no record without a key" in (header(letter, "__streamfilter.error.message") or "")
-    assert len(verdicts(stage)) == len(stories)
-
-
-def test_after_enough_batches_without_a_refusal_deliveries_are_watched_no_more(stage: Stage):
-    stories = records(texts(random.Random(SEED), 6 * (WATCHED_BATCHES + 4)))
-    alter(stage, stage.input, ANY_TIME)
-    stage.produce([in_microseconds(stories[0]), *stories[1:]])
-    log = finish(stage)
-    assert positions_of(letters(stage)) == [0]
-    assert "deliveries are watched from here on" in log
-    assert "deliveries are watched no more" in log
 
 
 def test_a_refusal_that_comes_while_we_still_produce_is_learned_from(stage: Stage):

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ import pytest
 from deploy.local.real import RealKafka
 from tests.faults.proxy import Proxy, Weather
 from tests.kafka.story import records, texts, verdicts
-from tests.support.quotas import PRODUCER, set_quota
 from tests.support.stage import Stage
 from tests.support.topics import Input
 
@@ -28,12 +27,6 @@ SECOND_CLUSTER = "stop the other processes with this"
 def proxy(kafka: RealKafka) -> Iterator[Proxy]:
     with Proxy.of(kafka.nodes[0]) as proxy:
         yield proxy
-
-
-@pytest.fixture
-def quota(kafka: RealKafka) -> Iterator[Callable[[float], None]]:
-    yield lambda rate: set_quota(kafka.bootstrap, PRODUCER, rate)
-    set_quota(kafka.bootstrap, PRODUCER, None)
 
 
 def heavy(count: int) -> list[Input]:
@@ -70,16 +63,6 @@ def test_a_backlog_passes_a_thin_line_in_smaller_batches(
     assert "transaction aborted" in said, "it was not too slow for a full batch"
     assert SECOND_CLUSTER not in said
     assert len(verdicts(stage)) == 1_000
-
-
-def test_a_backlog_passes_a_quota(stage: Stage, quota: Callable[[float], None]):
-    stage.produce(heavy(1_500))
-    quota(RATE)
-    process = stage.start(**SLOW)
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
-    assert SECOND_CLUSTER not in process.log.read_text()
-    assert len(verdicts(stage)) == 1_500
 
 
 def test_a_record_that_no_transaction_delivers_is_named(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from streamfilter.cli import main
-from tests.kafka.story import index_of, records, texts, verdicts
+from tests.kafka.story import records, texts, verdicts
 from tests.kafka.test_takeover import SETTINGS, one_and_another, replayed
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
@@ -73,17 +73,6 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     assert found == replayed(make_stage, stage)
 
 
-@pytest.mark.long
-def test_a_standbys_index_is_the_workers_byte_for_byte(stage: Stage) -> None:
-    stage.produce(records(texts(random.Random(SEED + 1), 300)))
-    worker, waiting = one_and_another(stage)
-    stage.drain(worker)
-    wait_until_abreast(worker, waiting)
-    assert waiting.terminate() == 0
-    assert worker.terminate() == 0
-    assert index_of(stage, "one") == index_of(stage, "another")
-
-
 def test_a_second_process_on_one_directory_says_so_once_and_is_not_ready(stage: Stage) -> None:
     stage.produce(records(texts(random.Random(SEED + 2), 20)))
     worker = stage.start(state="one", **SETTINGS)
@@ -100,20 +89,6 @@ def test_a_second_process_on_one_directory_says_so_once_and_is_not_ready(stage: 
     assert worker.terminate() == 0
     careless.wait_for_state("running")
     assert careless.terminate() == 0
-
-
-@pytest.mark.long
-def test_a_cold_standby_reads_nothing_until_it_takes_over(stage: Stage) -> None:
-    stage.produce(records(texts(random.Random(SEED + 3), 60)))
-    cold = {**SETTINGS, "index": {"standby": "cold", "path": str(stage.directory / "cold")}}
-    worker = stage.start(state="one", **SETTINGS)
-    stage.drain(worker)
-    waiting = stage.start(**cold)
-    waiting.wait_for_state("standby")
-    assert worker.terminate() == 0
-    waiting.wait_for_state("running")
-    assert restored(waiting)[0] > 20
-    assert waiting.terminate() == 0
 
 
 def test_a_backup_of_a_running_index_and_the_changelogs_tail_give_the_verdicts_of_one_life(

@@ -1,12 +1,9 @@
 """Two processes on one group: one works, one waits; killed, paused, sharing."""
 
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
-
-from confluent_kafka import Producer
 
 from streamfilter.engine import changelog
 from streamfilter.engine.changelog_header import BATCH, kind_of
@@ -79,40 +76,8 @@ def test_the_second_takes_over_when_the_worker_is_killed(make_stage: Callable[..
     assert found == replayed(make_stage, stage)
 
 
-def test_a_paused_worker_wakes_up_and_writes_nothing(make_stage: Callable[..., Stage]) -> None:
-    stage = make_stage(partitions=2)
-    stories = texts(random.Random(SEED + 1), 600)
-    stage.produce(records(stories[:300], partitions=2))
-    worker, waiting = one_and_another(stage)
-    worker.wait_for(lambda s: sum(s["positions"].values()) >= 50, what="some progress")
-    worker.pause()
-    stage.produce(records(stories[300:], partitions=2, first=300))
-    stage.drain(waiting)
-    before = {topic: end_offsets(stage.bootstrap, topic) for topic in topics(stage)}
-    worker.resume()
-    # It may hear of its loss in a poll (then it stands by) or in a transaction (then it ends).
-    worker_ended(worker)
-    assert {topic: end_offsets(stage.bootstrap, topic) for topic in topics(stage)} == before
-    assert waiting.terminate() == 0
-    found = verdicts(stage)
-    assert len(found) == 600
-    assert found == replayed(make_stage, stage)
-
-
 def topics(stage: Stage) -> tuple[str, ...]:
     return stage.unique, stage.duplicates, stage.dead_letter, stage.changelog
-
-
-def worker_ended(worker: FilterProcess) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if (code := worker.child.exit_code) is not None:
-            assert code == 76, worker.told("did not end as fenced")
-            return
-        if worker.status().get("state") == "standby":
-            return
-        time.sleep(0.1)
-    raise AssertionError(worker.told("neither ended nor stands by"))
 
 
 def test_the_standby_takes_over_at_once_after_sigterm(make_stage: Callable[..., Stage]) -> None:
@@ -156,24 +121,3 @@ def test_with_scope_partition_both_work_and_each_partition_is_a_scope_of_its_own
         verdict, match = found[f"d{n}"]
         twin = None if match is None else f"d{int(match[1:]) + 1_000}"
         assert found[f"d{n + 1_000}"] == (verdict, twin)
-
-
-def test_an_open_transaction_of_a_stranger_on_the_changelog_is_waited_for(stage: Stage) -> None:
-    stage.produce(records(texts(random.Random(SEED + 4), 60)))
-    process = stage.start(**SETTINGS)
-    stage.drain(process)
-    assert process.terminate() == 0
-    stranger = Producer(
-        {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.stranger"}
-    )
-    stranger.init_transactions(60)
-    stranger.begin_transaction()
-    stranger.produce(stage.changelog, value=b"not for anybody", partition=0)
-    stranger.flush(60)
-    process = stage.start(**SETTINGS)
-    process.wait_for_state("restoring")
-    time.sleep(1.0)
-    assert process.status()["state"] == "restoring", "it must not begin before the end is known"
-    stranger.abort_transaction(60)
-    process.wait_for_state("running")
-    assert process.terminate() == 0
