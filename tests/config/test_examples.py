@@ -11,6 +11,7 @@ from streamfilter.assembly import reader_for
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
+from tests.recipes.streams import STREAMS
 from tests.support.filter_process import FilterProcess
 from tests.support.texts import ROOT
 
@@ -24,29 +25,7 @@ RIVAL = (
     "of the family had bought for it. The owner said on the phone that he was as surprised as the "
     "cat was, and that it had put on a lot of weight since it was last seen in the garden."
 )
-MENU = "Morning Ledger | Culture | Letters | Sign in | Subscribe | Weather | Games | Archive | Shop"
-FOOT = (
-    "Advertisement: Luxury watches, sofas, insurance, cruises. Cookie settings. Imprint. Careers."
-)
-
-TICKET = "Since the update of yesterday I cannot log in: the page says my password has expired."
-TYPED_AGAIN = "Since teh update of yesterday I cannot log in, the page says my pasword has expired."
-OTHER_TICKET = "Please send me the invoice of March once more, it did not arrive with the parcel."
-
-LINES = [
-    "2026-11-23 07:14:02 worker 17 could not reach 10.0.3.12:5432 within 3000 ms, try 1",
-    "2026-11-23 07:14:09 worker 4 could not reach 10.0.3.12:5432 within 3000 ms, try 2",
-    "2026-11-23 07:14:09 worker 4 wrote 3,112 rows to the table of orders in 41 ms",
-    "2026-11-23 07:15:33 worker 17 could not reach 10.0.3.99:5432 within 3000 ms, try 1",
-    "started",
-    "started",
-]
-
 CUSTOMER = {"name": "Maria Antonia Lopez", "address": "12 Mill Lane, Ely", "phone": "01353 661290"}
-
-
-def records(text: str, identity: str, *texts: str) -> list[dict[str, str]]:
-    return [{text: each, identity: str(number)} for number, each in enumerate(texts)]
 
 
 def change(operation: str, row: dict[str, object] | None) -> dict[str, object]:
@@ -54,15 +33,6 @@ def change(operation: str, row: dict[str, object] | None) -> dict[str, object]:
 
 
 FILES = {
-    "news": (
-        records("body", "url", ARTICLE, f"{MENU} {ARTICLE} {FOOT}", f"{MENU} {RIVAL} {FOOT}"),
-        [0, 2],
-    ),
-    "tickets": (
-        records("description", "ticket", TICKET, OTHER_TICKET, TYPED_AGAIN, "help", "hello"),
-        [0, 1, 3, 4],
-    ),
-    "logs": ([{"message": line} for line in LINES], [0, 2, 4]),
     "customers": (
         [
             {"id": "0", **CUSTOMER},
@@ -105,7 +75,8 @@ pytestmark = pytest.mark.usefixtures("no_settings")
 
 def test_each_example_is_tried_here():
     examples = {path.stem for path in (ROOT / "config").glob("*.yaml")}
-    assert examples - {"reference", "streamfilter"} == FILES.keys() | {"tenants"}
+    tried = FILES.keys() | STREAMS.keys() | {"tenants"}
+    assert examples - {"reference", "streamfilter"} == tried
 
 
 @pytest.mark.parametrize("name", FILES)

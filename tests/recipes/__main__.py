@@ -1,0 +1,37 @@
+"""``python -m tests.recipes``: what each example in config/ finds on a stream of its kind."""
+
+from __future__ import annotations
+
+import argparse
+
+from tests.recipes.figures import Figures, measured
+from tests.recipes.streams import STREAMS
+
+STORIES = {"logs": 40}
+ROW = "| {} | {} | {} | {} | {} | {} |"
+
+
+def main() -> None:
+    """Print a row for each example, beside the default settings with the same text and id."""
+    parser = argparse.ArgumentParser(prog="python -m tests.recipes", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(STREAMS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--stories", type=int, default=600)
+    options = parser.parse_args()
+    print(ROW.format("example", "documents", "found", "right", "found by default", "right"))
+    print(ROW.format(*["---"] * 6))
+    for name in options.only or STREAMS:
+        stories = STORIES.get(name, options.stories)
+        ours, default = (
+            measured(name, seed=options.seed, stories=stories, recipe=recipe)
+            for recipe in (True, False)
+        )
+        print(ROW.format(name, ours.documents, *_shown(ours), *_shown(default)), flush=True)
+
+
+def _shown(each: Figures) -> tuple[str, str]:
+    return f"{each.found:.2f}", f"{each.right:.2f}"
+
+
+if __name__ == "__main__":
+    main()
