@@ -178,8 +178,8 @@ class Decision:
     """``exact_text``, ``exact_jaccard``, ``sampled_jaccard``, ``exact_containment``,
     ``sampled_containment``, ``signature`` or ``sketch``; empty if unique."""
     matches_truncated: bool = False
-    """True if candidates were left out (beyond ``verify.max_candidates``, or in a full bucket), or
-    matches (beyond 3 KB)."""
+    """True if candidates were left out (because better ones matched, or beyond 128), or matches
+    (beyond 3 KB)."""
     p_false_positive: float = 0.0
     """Probability that the true similarity is below the threshold, given the evidence."""
     reason: Reason | None = None

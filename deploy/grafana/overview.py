@@ -157,8 +157,9 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           (Query(share(rate("verifications_total", matching=('outcome="rejected"',)),
                        rate("verifications_total", matching=JUDGED)), "rejected"),),
           ceiling=1.0),
-    Chart("Candidates by outcome", "skipped: beyond verify.max_candidates, or of a crowd beyond "
-          "the 128 that share most keys; missing: the document is gone from the index.", "cps",
+    Chart("Candidates by outcome", "skipped: beyond verify.max_candidates behind a match, or "
+          "of a crowd beyond the 128 that share most keys; missing: the document is gone from the "
+          "index.", "cps",
           (Query(rate("verifications_total", "outcome"), "{{outcome}}"),), Form.STACKED),
     Chart("Expected wrong verdicts", "Expected number of records withheld wrongly, over the time "
           "shown; 0 as long as texts are compared exactly. As right as p_false_positive of the "

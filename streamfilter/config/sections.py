@@ -205,8 +205,9 @@ class VerifySection(Section):
         default=8,
         ge=1,
         le=1_000,
-        description="Most candidates that a document is compared with; those with the best "
-        "estimates are taken. It bounds the cost of floods.",
+        description="Candidates that a document is compared with first: those with the best "
+        "estimates. If none of them matches, as many others follow, then twice as many, up to 128 "
+        "in all. It bounds the evidence, and the cost of floods.",
     )
 
 

@@ -9,9 +9,10 @@ document without a confirmed match is unique.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate, product, repeat
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -46,7 +47,7 @@ class Fate(StrEnum):
     HOPELESS = "hopeless"
     """Not compared: by the signatures' estimate the sets will not reach the threshold."""
     SKIPPED = "not_compared"
-    """Not compared: others looked more similar, and ``max_candidates`` were compared."""
+    """Not compared: others looked more similar, and one of these was a match."""
     OUTNUMBERED = "outnumbered"
     """Not even estimated: too many others share more, or longer, keys with the document."""
     UNASKED = "not_asked"
@@ -150,7 +151,10 @@ class Finding:
                     f"far below {self._in_words()[1]}"
                 )
             case Fate.SKIPPED:
-                return f"not compared: verify.max_candidates is {self.policy.max_candidates}"
+                return (
+                    "not compared: others look more similar, and one of them is a match "
+                    f"(verify.max_candidates is {self.policy.max_candidates})"
+                )
             case Fate.OUTNUMBERED:
                 return (
                     f"not compared: {self.policy.estimated} others share more keys, or longer "
@@ -199,7 +203,7 @@ class Outcome:
     confirmed: Flags
     rejected: Flags
     skipped: Flags
-    """(p,) hopeful, but beyond ``max_candidates``; or outnumbered."""
+    """(p,) hopeful, but not compared because a better one matched; or outnumbered."""
     missing: Flags
     """(p,) the index no longer has the candidate's record."""
     compared: Flags
@@ -212,6 +216,15 @@ class Outcome:
     """(p,) share of one set that is in the other; None: the policy does not use it."""
     outnumbered: Flags | None = None
     """(p,) not even estimated; None: such candidates were left out before."""
+
+    def where(self, kept: Flags) -> Outcome:
+        """Return the *kept* pairs with their results."""
+        pairs: dict[str, Any] = {
+            name: column[kept]
+            for name in self.__slots__
+            if isinstance(column := getattr(self, name), np.ndarray)
+        }
+        return replace(self, candidates=self.candidates.where(kept), **pairs)
 
     def finding(self, pair: int) -> Finding:
         """Return the result of one pair with its reason."""

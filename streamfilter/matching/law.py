@@ -9,7 +9,8 @@ Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Ar
 
 - If an equal text is remembered, it is an *exact duplicate* of the oldest one.
 - The remembered documents that share a band key with it are its candidates.
-- Candidates with hopelessly different signatures are left out. The best others are compared.
+- Candidates with hopelessly different signatures are left out. The 8 best others are compared.
+  If none of them matches, the next 8 are compared, then the next 16, and so on.
 - If one of them is similar enough, it is a *near-duplicate* of the most similar one.
 - Otherwise it is *unique*. Only then it is remembered, under all its keys.
 
@@ -49,7 +50,7 @@ class Settings:
 
     threshold: float = 0.8
     max_candidates: int = 8
-    """Compared candidates of a document."""
+    """Candidates of a document that are compared first."""
     max_estimated: int = 128
     """Candidates of a document whose signatures are read."""
     bucket_cap: int = 8
@@ -151,18 +152,21 @@ class Law:
         looked_at = heaviest[: max(rules.max_estimated, rules.max_candidates)]
         hopeful = [o for o in looked_at if is_hopeful(rules, me, self.documents[o])]
         hopeful.sort(key=lambda o: (-self._equal_slots(me, o), -len(shared[o]), o))
-        similar = []
-        for ordinal in hopeful[: rules.max_candidates]:
-            other = self.documents[ordinal]
-            similarity = similarity_of(rules, me, other)
-            if is_match(rules, me, other, similarity):
-                similar.append((-similarity, ordinal))
+        similar, compared = list[tuple[float, int]](), 0
+        while not similar and compared < len(hopeful):
+            step = hopeful[compared : max(2 * compared, rules.max_candidates)]
+            for ordinal in step:
+                other = self.documents[ordinal]
+                similarity = similarity_of(rules, me, other)
+                if is_match(rules, me, other, similarity):
+                    similar.append((-similarity, ordinal))
+            compared += len(step)
         if not similar:
             return Ruling("unique")
         matches = [
             (self.documents[o].id, round(-s, DIGITS), len(shared[o])) for s, o in sorted(similar)
         ]
-        left_out = len(hopeful) > rules.max_candidates or len(shared) > len(looked_at)
+        left_out = len(hopeful) > compared or len(shared) > len(looked_at)
         return Ruling("near_duplicate", matches, left_out)
 
     def _equal_slots(self, me: Arrival, ordinal: int) -> int:

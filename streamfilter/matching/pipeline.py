@@ -239,19 +239,21 @@ class _Rounds:
         """Judge the *undecided* rows, keep the verdicts that stand, and return their number."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
         own = self._found.visible.among(collect(met, columns=self._sketches.keys.shape[1]))
-        asked, outcome = self._verifier.round(undecided, own)
+        asked, outcomes = self._verifier.round(undecided, own)
         unique = undecided.copy()
-        unique[outcome.candidates.rows[outcome.confirmed]] = False
+        for outcome in outcomes:
+            unique[outcome.candidates.rows[outcome.confirmed]] = False
         unsettled = self._overlay.unsettled(undecided & (unique != self._unique), undecided)
         settled = undecided & ~unsettled
         self._met[settled], self._left_out[settled] = asked.met[settled], asked.left_out[settled]
-        stands, skipped = settled[outcome.candidates.rows], asked.left_out > 0
-        for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
-            self._decisions[row] = decision
-        self._outcomes.append((outcome, stands))
         self._unique = np.where(undecided, unique, self._unique)
         self._undecided = self._undecided & ~settled
-        self._note(outcome)
+        for outcome in outcomes:
+            stands, skipped = settled[outcome.candidates.rows], asked.left_out > 0
+            for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
+                self._decisions[row] = decision
+            self._outcomes.append((outcome, stands))
+            self._note(outcome)
         return int(settled.sum())
 
     def _note(self, outcome: Outcome) -> None:

@@ -3,7 +3,8 @@
 1. An equal content fingerprint (all 128 bits) is a match. It decides before anything else.
 2. Candidates beyond the bound of `candidate_limit` are left out before their signatures are read.
 3. Candidates whose signature estimate is hopeless are rejected.
-4. The ``max_candidates`` with the best estimates are compared on their sets.
+4. The ``max_candidates`` with the best estimates are compared on their sets. If none of them
+   matches, as many others follow, then twice as many, and so on (`_further`).
 
 Candidates are ranked by the whole signature, because shared bands say less. Eight variants of a
 text may share more bands with a copy than the text itself does, and would take its place.
@@ -15,7 +16,7 @@ shortlist in the order in which they would be compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,9 @@ class Asked:
     met: I64
     """(n,) how many candidates each document has in the index and in its batch."""
     left_out: I64
-    """(n,) how many of these are not estimated or not compared, whatever the round finds."""
+    """(n,) how many of these are not estimated or not passed on."""
+    more: Flags
+    """(n,) whether the index has more hopeful candidates, which are not passed on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +80,28 @@ class Shortlist:
 
     limited: LimitedCandidates
     """Holds these candidates, for each document those with the best estimates first."""
-    most: int
-    """How many candidates of a document are compared."""
     rejected_rows: I64
     rejected: F64
     """Estimates of the hopeless ones."""
     missing_rows: I64
     """Rows of the candidates that the index no longer has."""
 
-    def with_own(self, asked: Flags, own: Candidates) -> Asked:
+    def with_own(self, asked: Flags, own: Candidates, *, most: int) -> Asked:
         """Return the candidates that may be compared for the *asked* rows.
 
-        *own* are the candidates of these rows in their own batch. They have no estimates yet, so
-        all that their bound allows are returned.
+        Of the index's candidates the *most* foremost of each row are returned. *own* are those of
+        its own batch. They have no estimates yet, so all that their bound allows are returned.
         """
         known = self.limited.candidates
         met = self.limited.met + np.bincount(own.rows, minlength=len(asked))
         stays, own_stays = self.limited.stay(own)
         places = np.flatnonzero(stays & asked[known.rows])
         rows = known.rows[places]
-        foremost = ranks(rows) < self.most
+        foremost = ranks(rows) < most
         beyond = np.bincount(rows[~foremost], minlength=len(asked))
         left_out = np.maximum(met - self.limited.most, 0) + beyond
-        return Asked(merge(known.at(places[foremost]), own.where(own_stays)), met, left_out)
+        candidates = merge(known.at(places[foremost]), own.where(own_stays))
+        return Asked(candidates, met, left_out, beyond > 0)
 
 
 @dataclass(slots=True)
@@ -138,15 +140,29 @@ class Verifier:
             rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
             order = _best_first(candidates, look.estimated, np.flatnonzero(kept))
             self._shortlist = Shortlist(
-                limited.at(order), self.policy.max_candidates, candidates.rows[rejected],
-                look.estimated[rejected], candidates.rows[~look.known],
+                limited.at(order), candidates.rows[rejected], look.estimated[rejected],
+                candidates.rows[~look.known],
             )  # fmt: skip
         return self._shortlist
 
-    def round(self, asked: Flags, own: Candidates) -> tuple[Asked, Outcome]:
-        """Verify the candidates of the *asked* rows: the limited ones and the batch's *own*."""
-        beside = self.shortlist.with_own(asked, own)
-        return beside, self.verify(beside.candidates)
+    def round(self, asked: Flags, own: Candidates) -> tuple[Asked, list[Outcome]]:
+        """Verify the candidates of the *asked* rows: the limited ones and the batch's *own*.
+
+        Each row is in one outcome. The second one has the rows whose foremost candidates failed,
+        with all of their candidates. Most rounds have no such row.
+        """
+        beside = self.shortlist.with_own(asked, own, most=self.policy.max_candidates)
+        outcome = self.verify(beside.candidates, further=False)
+        rows, failed = outcome.candidates.rows, beside.more
+        failed[rows[outcome.skipped]] = True
+        failed[rows[outcome.confirmed]] = False
+        if not failed.any():
+            return beside, [outcome]
+        own = own.where(failed[own.rows])
+        rest = self.shortlist.with_own(failed, own, most=self.policy.estimated)
+        left_out = np.where(failed, rest.left_out, beside.left_out)
+        passed = outcome.where(~failed[rows])
+        return replace(beside, left_out=left_out), [passed, self.verify(rest.candidates)]
 
     def _look(
         self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
@@ -175,6 +191,7 @@ class Verifier:
         candidates: Candidates,
         *,
         every: bool = False,
+        further: bool = True,
         most: int | None = None,
         outnumbered: Flags | None = None,
     ) -> Outcome:
@@ -183,30 +200,38 @@ class Verifier:
         A verdict needs only the oldest equal text; the other candidates are then not compared. A
         search needs all of them: *every* compares each candidate. Candidates that are
         *outnumbered* are not estimated.
+
+        If none of a document's compared candidates matches, *further* compares as many again as
+        were compared, those with the next best estimates, until one matches or none is left.
         """
         look = self._look(candidates, every=every, outnumbered=outnumbered)
-        at, equal_text, near = look.at, look.equal_text, look.near
-        hopeful, estimated = look.hopeful, look.estimated
-        chosen, most = hopeful, self.policy.max_candidates if most is None else most
-        if not every:
-            chosen = _most_similar(candidates, estimated, hopeful, most)
-        skipped = hopeful & ~chosen
+        at, equal_text, hopeful, rows = look.at, look.equal_text, look.hopeful, candidates.rows
+        most = self.policy.max_candidates if most is None else most
+        places = None if every else _places(candidates, look.estimated, hopeful, most)
+        limits = np.full(len(self.ours), most)
+        while True:
+            chosen = hopeful if places is None else hopeful & (places < limits[rows])
+            similarity, whole, sample = self._similarities(rows, at, chosen, look.estimated)
+            enough, containment = look.terms.reached_by(similarity)
+            confirmed, skipped = chosen & enough, hopeful & ~chosen
+            failed = np.bincount(rows[skipped], minlength=len(limits)) > 0
+            failed[rows[confirmed]] = False
+            if not further or not failed.any():
+                break
+            limits[failed] *= 2
         if outnumbered is not None:
             skipped |= outnumbered & ~equal_text
-        similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
-        enough, containment = look.terms.reached_by(similarity)
-        confirmed = chosen & enough
         similarity[equal_text], whole[equal_text] = 1.0, True
         if containment is not None:
             containment[equal_text] = 1.0
         return Outcome(
             self.policy, candidates, similarity, whole, sample, equal_text,
             confirmed=confirmed | equal_text,
-            rejected=(chosen & ~confirmed) | (near & ~hopeful),
+            rejected=(chosen & ~confirmed) | (look.near & ~hopeful),
             skipped=skipped,
             missing=~look.known,
             compared=chosen,
-            estimated=estimated,
+            estimated=look.estimated,
             wanted=look.terms.wanted,
             containment=containment,
             outnumbered=outnumbered,
@@ -305,19 +330,19 @@ def _trues(flags: Flags) -> I64:
     return np.asarray(lanes * LANES >> np.uint64(56), np.int64)
 
 
-def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
-    """Return the *hopeful* pairs with the best estimates, at most *most* for each row.
+def _places(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> I64 | None:
+    """Return each *hopeful* pair's rank in its row by its estimate, from 0.
 
-    Three hopeful pairs of one row with the estimates .6, .9 and .8, and *most* 2: the second and
-    the third are returned.
+    None if no row has more than *most*. Three hopeful pairs of one row with the estimates .6, .9
+    and .8 have the ranks 2, 0 and 1.
     """
     asked = np.flatnonzero(hopeful)
     if np.bincount(candidates.rows[asked]).max(initial=0) <= most:
-        return hopeful
+        return None
     order = _best_first(candidates, estimated, asked)
-    chosen = np.zeros(len(candidates), np.bool_)
-    chosen[order[ranks(candidates.rows[order]) < most]] = True
-    return chosen
+    places = np.zeros(len(candidates), np.int64)
+    places[order] = ranks(candidates.rows[order])
+    return places
 
 
 def _best_first(

@@ -148,7 +148,7 @@ CATALOGUE: tuple[Metric, ...] = (
     # candidates and their verification
     _counter("candidates_total", "Earlier documents that share a band with a new one."),
     _histogram("candidates_per_document", "Candidates of one document, of an exact copy only its original; a rising tail means bands are too loose.", COUNTS),
-    _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step; skipped = beyond verify.max_candidates, or of a crowd.", "outcome", VERIFICATIONS),
+    _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step; skipped = beyond verify.max_candidates behind a match, or of a crowd.", "outcome", VERIFICATIONS),
     _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
     _counter("matches_total", "Confirmed matches of near-duplicates."),
     _counter("false_positive_probability_sum_total", "Expected number of wrong duplicate verdicts."),

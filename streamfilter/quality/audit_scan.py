@@ -31,7 +31,7 @@ CAUSES = ("bands", "full_buckets", "max_candidates", "estimate")
 - ``bands``: the two share no key.
 - ``full_buckets``: they share a key, but its bucket was full when the original arrived, and no
   longer key that they share lists it.
-- ``max_candidates``: the original was listed, and others were compared first.
+- ``max_candidates``: the original was listed, but too many others were looked at first.
 - ``estimate``: by their signatures the two were too different to be compared, or to count.
 """
 

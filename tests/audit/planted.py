@@ -38,13 +38,15 @@ class Run:
 
     @classmethod
     def of(cls, *, bands: int, rows: int, threshold: float, seed: int, cap: int = 8,
-           method: str = "exact", most: int = 8) -> "Run":  # fmt: skip
+           method: str = "exact", most: int = 128) -> "Run":  # fmt: skip
         sketcher = Sketcher(Scheme(bands, rows), seed=seed.to_bytes(16, "big"))
         index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=cap)
         return cls(
             sketcher,
             index,
-            MatchPolicy(threshold=threshold, method=method, max_candidates=most),
+            MatchPolicy(
+                threshold=threshold, method=method, max_candidates=min(most, 8), max_estimated=most
+            ),
         )
 
     def step(self, texts: list[str]) -> tuple[Sketches, Judgement, int]:

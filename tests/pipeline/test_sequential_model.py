@@ -1,5 +1,6 @@
 import random
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from streamfilter.index.protocol import Changes
 from streamfilter.matching.law import DIGITS, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.matching.retention import EVERYTHING
-from streamfilter.model import BatchMark, Source, Span
+from streamfilter.model import BatchMark, Source, Span, Verdict
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.arrivals import arrival
@@ -209,3 +210,31 @@ def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_a
     assert [plain(each) for each in again.decisions] == [plain(each) for each in decisions[100:]]
     deepest = index.probe(sketches.keys, None, sketches.contents.signatures).deeper
     assert len(deepest) >= (2 if cap == 1 else 1)
+
+
+def shadowed(rng: random.Random) -> list[str]:
+    """An original at .83 of the last text among sixty variants at .78 of it."""
+    last = story(rng, 100)
+
+    def variant(changes: int) -> list[str]:
+        places = set(rng.sample(range(5, 95, 5), changes))
+        return [f"x{rng.getrandbits(40)}" if i in places else w for i, w in enumerate(last)]
+
+    texts = [variant(4) for _ in range(60)]
+    texts.insert(rng.randrange(60), variant(3))
+    return [" ".join(words) for words in (*texts, last)]
+
+
+@pytest.mark.parametrize("size", [1, 25, 2_000])
+def test_an_original_is_found_behind_variants_that_look_more_similar(size):
+    """An estimate errs by .035, so among the eight best there may be eight variants."""
+    rng = random.Random(2)
+    families = [shadowed(rng) for _ in range(20)]
+    texts = [text for family in families for text in family]
+    model, sketches = Law(), SKETCHER.sketch(texts)
+    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
+    decisions = run_in_batches(texts, repeat(size), MemoryIndex(slots=128), MatchPolicy())
+    for want, got in zip(expected, decisions, strict=True):
+        assert plain(got) == (want.verdict, want.matches, want.truncated)
+    lasts = decisions[len(families[0]) - 1 :: len(families[0])]
+    assert [each.verdict for each in lasts].count(Verdict.NEAR_DUPLICATE) == len(families)

@@ -15,7 +15,7 @@ const FIGURES = [
 ];
 const CAUSES = {
   bands: "no key in common", full_buckets: "not listed in a full bucket",
-  max_candidates: "others were compared first", estimate: "signatures too unlike",
+  max_candidates: "others were looked at first", estimate: "signatures too unlike",
 };
 const CHANGES = { recall: "Change, recall has fallen", wrong: "Change, more verdicts are wrong" };
 
