@@ -27,7 +27,7 @@ FLOOR_PLAN = {
     "demo": "bench kafka engine quality config documents matching process stories",
     "bench": "documents files similarity stories",
     "preflight": "kafka files assembly monitoring quality config documents index process "
-    "similarity",
+    "similarity cleaning",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
     "index process workers",

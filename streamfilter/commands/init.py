@@ -19,8 +19,11 @@ from streamfilter.config.loading import load_config
 from streamfilter.config.reference import reference as reference_text
 from streamfilter.config.schema import schema_text
 from streamfilter.config.sources import literal
-from streamfilter.config.starter import StarterFile
+from streamfilter.config.starter import EXAMPLES, StarterFile
 from streamfilter.documents.proposal import Proposal, propose
+from streamfilter.documents.reader import Reader
+from streamfilter.model import Document, Record
+from streamfilter.preflight.example import fitting
 from streamfilter.preflight.proposals import described
 from streamfilter.process import standard
 from streamfilter.process.terminal_escapes import inline
@@ -34,6 +37,7 @@ Examples:
   streamfilter init                                      asks, on a terminal
   streamfilter init --topic news --text /body --id /uuid
   streamfilter init --broker kafka:9092 --topic news     looks at the topic's records
+  streamfilter init --topic tickets --example tickets    short texts, typed in a hurry
   streamfilter init --reference                          every setting and its default
 \b
 To connect, settings of the environment are used, such as STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD.
@@ -52,6 +56,11 @@ None of them is written.
 @click.option(
     "--reference", is_flag=True, help="Only print every setting with its default and meaning."
 )
+@click.option(
+    "--example",
+    type=click.Choice([*EXAMPLES, "none"]),
+    help="Take the settings of this example. By default, the one that fits the topic's records.",
+)
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(
     path: Path,
@@ -60,6 +69,7 @@ def command(
     text: str | None,
     identity: str | None,
     reference: bool,
+    example: str | None,
     force: bool,
 ) -> int:
     """Write a first configuration to PATH (streamfilter.yaml), and its JSON Schema beside it.
@@ -80,8 +90,12 @@ def command(
     if topic is None:
         topic = _topic(config, looking=broker is not None, asks=asks)
         config = _configured(broker, topic)
-    found = _look(config, topic) if broker is not None else None
+    seen = _look(config, topic) if broker is not None else []
+    found = propose([record.value for record in seen]) if seen else None
+    if broker is not None:
+        standard.say(described(topic, found or Proposal(0, "json")))
     starter = _starter(config, found, text=text, identity=identity, asks=asks)
+    starter = replace(starter, example=_example(starter, seen, example))
     _write(path, replace(starter, schema=schema.name, name=str(path)).text_of_file())
     _write(schema, schema_text())
     standard.say(
@@ -115,16 +129,27 @@ def _topic(config: Config, *, looking: bool, asks: bool) -> str:
     return config.input.topic
 
 
-def _look(config: Config, topic: str) -> Proposal:
-    """Return what the topic's latest records look like, and say it."""
+def _look(config: Config, topic: str) -> list[Record]:
+    """Return the topic's latest records."""
     from streamfilter.kafka import topic_sample
 
     names = topic_sample.names(config)
     if topic not in names:
         raise ConfigError([topic_sample.no_topic("--topic", topic, names)])
-    found = propose([record.value for record in topic_sample.latest(config, RECORDS)])
-    standard.say(described(topic, found))
-    return found
+    return topic_sample.latest(config, RECORDS)
+
+
+def _example(starter: StarterFile, seen: list[Record], chosen: str | None) -> str | None:
+    """Return the example that was chosen, or the one that fits the records, and say why."""
+    if chosen is not None:
+        return None if chosen == "none" else chosen
+    reader = Reader("text" if starter.format == "text" else "json", text=starter.text, id=None)
+    read = map(reader.read, seen)
+    fit = fitting([each.text for each in read if isinstance(each, Document)])
+    if fit is None:
+        return None
+    standard.say(f"{fit}; its settings are in the file (without them: --example none)")
+    return fit.name
 
 
 def _starter(

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.sources import literal
@@ -19,6 +20,10 @@ from streamfilter.config.yaml_file import parse_yaml
 SCHEMA_LINE = "# yaml-language-server: $schema="
 COMMENT_COLUMN = 35
 
+EXAMPLES = ("logs", "mail", "news", "social", "tickets")
+"""Examples of config/ whose settings fit any topic of such texts. Their files are here, too."""
+
+_LEAST = "The least one has to say."
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 
 
@@ -36,15 +41,20 @@ class StarterFile:
     """Where the JSON Schema is, seen from the file."""
     name: str = "config/streamfilter.yaml"
     """How the file is called, in its own words."""
+    example: str | None = None
+    """The one of `EXAMPLES` whose settings the file has."""
 
     def text_of_file(self) -> str:
         """Return the file."""
-        return "\n".join([*self._head(), *self._input(), "", *self._output(), "", *self._kafka()])
+        given, settings = _settings_of(self.example) if self.example else ([], [])
+        parts = [*self._head(), *self._input(), *given, "", *settings]
+        return "\n".join([*parts, *self._output(), "", *self._kafka()])
 
     def _head(self) -> list[str]:
+        what = f"Set as in the example {self.example}." if self.example else _LEAST
         return [
             f"{SCHEMA_LINE}{self.schema}",
-            "# The least one has to say. What is still missing, the topics among it, this tells:",
+            f"# {what} What is still missing, the topics among it, this tells:",
             f"#   streamfilter check --config {self.name} --connect",
             "# Every other setting, with its default and its reason: streamfilter init --reference",
         ]
@@ -75,6 +85,21 @@ class StarterFile:
             f"    bootstrap.servers: ${{KAFKA_BOOTSTRAP_SERVERS:-{self.brokers}}}",
             "",
         ]
+
+
+def example_file(name: str) -> str:
+    """Return the file of an example."""
+    return (files("streamfilter.config") / "examples" / f"{name}.yaml").read_text("utf-8")
+
+
+def _settings_of(example: str) -> tuple[list[str], list[str]]:
+    """Return the lines that an example adds to the input, and the sections that follow it."""
+    sections = [each.splitlines() for each in example_file(example).split("\n\n")]
+    ours = ("  topic:", "  text:", "  id:")
+    head, after = sections[0], sections[1:]
+    added = [line for line in head[head.index("input:") + 1 :] if not line.startswith(ours)]
+    own = [each for each in after if each[0] not in ("output:", "kafka:")]
+    return added, [line for section in own for line in [*section, ""]]
 
 
 _OUTPUTS = ("unique", "duplicates", "dead_letter")

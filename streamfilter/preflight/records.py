@@ -11,11 +11,13 @@ from typing import Any
 
 from streamfilter.assembly import decoder_of_all, reader_for
 from streamfilter.config.configuration import Config
+from streamfilter.config.sections import SimilaritySection
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.proposal import Proposal, propose, propose_from
 from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
+from streamfilter.preflight.example import fitting
 from streamfilter.preflight.proposals import advice
 from streamfilter.preflight.schemas import schemas_awaited, waiting_of
 from streamfilter.stops import ConfigError, Problem, counted
@@ -177,7 +179,14 @@ class Look:
         fates = Counter(each.fate for each in self.seen).most_common()
         lines = [each.as_text() for each in self.seen]
         lines.append(", ".join(f"{count:,} {fate}" for fate, count in fates))
-        return "\n".join([*lines, *advice(self.config, self.proposal)])
+        return "\n".join([*lines, *advice(self.config, self.proposal), *self._example()])
+
+    def _example(self) -> list[str]:
+        """Return the example that fits the texts, if the configuration changes no such setting."""
+        read = (each.reading for each in self.seen)
+        fit = fitting(each.text for each in read if isinstance(each, Document))
+        default = self.config.similarity == SimilaritySection()
+        return [f"{fit} (streamfilter init --example {fit.name})"] if fit and default else []
 
 
 def shown(text: str) -> str:

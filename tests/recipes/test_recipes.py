@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 import pytest
 
+from streamfilter.config.loading import load_config
+from streamfilter.config.starter import EXAMPLES, StarterFile, example_file
+from streamfilter.preflight.example import fitting
+from tests.acceptance.shipped import shipped
 from tests.recipes.figures import measured
 from tests.recipes.streams import STREAMS
 from tests.support.texts import ROOT
@@ -28,6 +33,29 @@ def stated() -> dict[str, tuple[float, float]]:
 
 def test_the_readme_has_the_figures_of_each_stream():
     assert stated().keys() == STREAMS.keys()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_init_knows_a_stream_by_its_texts(name):
+    """It writes the settings of the example, which is also a file that stands alone."""
+    texts = [[*record.values()][-1] for _, record in islice(STREAMS[name](SEED, 150), 200)]
+    assert fitting(texts).name == name
+    assert fitting(texts[:10]) is None
+    assert example_file(name) == (ROOT / f"config/{name}.yaml").read_text(), "copy it"
+
+
+def test_a_stream_of_no_such_habit_has_the_default_settings():
+    assert fitting(shipped().documents[n][1] for n in range(0, 4_000, 20)) is None
+
+
+def test_the_file_of_init_has_the_settings_of_the_example(tmp_path):
+    for name in EXAMPLES:
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(StarterFile(topic="a", example=name).text_of_file())
+        ours, theirs = (load_config([each], {}) for each in (file, ROOT / f"config/{name}.yaml"))
+        assert (ours.similarity, ours.verify) == (theirs.similarity, theirs.verify)
+        assert ours.input.short_text == theirs.input.short_text
+        assert ours.input.topic == "a"
 
 
 @pytest.mark.slow

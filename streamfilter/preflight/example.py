@@ -1,0 +1,103 @@
+"""Which example of config/ fits a sample of texts, and why.
+
+Each rule counts the texts that show one habit of such a stream. Rules are tried in an order: the
+most telling habit first. A person reads the reason and may choose another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+from streamfilter.cleaning.masks import MASKS
+
+SAMPLE_MIN = 20
+"""Fewer texts show no habit."""
+CHARACTERS_MAX = 20_000
+"""A text is looked at up to here."""
+
+_QUOTE = re.compile(r"^[ \t]*>", re.M)
+_TIME = re.compile(r"\d{1,2}:\d{2}:\d{2}")
+_MENTION = re.compile(r"(?:^|\s)(?:@\w+|#[a-z]\w+)|https?://", re.A | re.I)
+_GREETING = re.compile(r"\s*(?:hi|hello|dear|good (?:morning|day|evening))\b", re.I)
+_ENGLISH = re.compile(r"\b(?:the|of|and|to|in|a|is|that|for|was)\b", re.I)
+
+T = TypeVar("T")
+Rule = Callable[[Sequence[str]], str]
+"""Returns why an example fits *texts*, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """An example that fits."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.why}: like {self.name}.yaml of config/"
+
+
+def fitting(texts: Iterable[str]) -> Fit | None:
+    """Return the example that fits a sample of *texts* best; None: the default settings do."""
+    sample = [text[:CHARACTERS_MAX] for text in texts if text.strip()]
+    if len(sample) < SAMPLE_MIN:
+        return None
+    found = ((name, rule(sample)) for name, rule in _RULES.items())
+    return next((Fit(name, why) for name, why in found if why), None)
+
+
+def _share(texts: Sequence[T], habit: Callable[[T], object], least: float, what: str) -> str:
+    count = sum(bool(habit(text)) for text in texts)
+    return f"{count} of {len(texts)} {what}" if count >= least * len(texts) else ""
+
+
+def _mail(texts: Sequence[str]) -> str:
+    return _share(texts, _QUOTE.search, 0.3, "quote an earlier mail (lines that begin with >)")
+
+
+def _logs(texts: Sequence[str]) -> str:
+    lines = [text for text in texts if "\n" not in text.strip()]
+    if len(lines) < 0.8 * len(texts) or _words(texts) > 60:
+        return ""
+    timed = _share(lines, lambda text: _TIME.search(text[:60]), 0.6, "begin with a time")
+    kinds = {_masked(text) for text in lines}
+    if len(kinds) <= 0.5 * len(set(lines)):
+        return f"{len(lines)} lines differ, but without numbers and addresses only {len(kinds)} do"
+    return timed
+
+
+def _masked(text: str) -> str:
+    for name in ("url", "email", "uuid", "timestamp", "ip", "path", "hex", "number"):
+        text = MASKS[name](text)
+    return text
+
+
+def _social(texts: Sequence[str]) -> str:
+    if _words(texts) > 60 or median(text.count("\n") for text in texts) > 1:
+        return ""
+    return _share(texts, _MENTION.search, 0.4, "are short and have names, tags or links")
+
+
+def _tickets(texts: Sequence[str]) -> str:
+    if _words(texts) > 120:
+        return ""
+    return _share(texts, _GREETING.match, 0.3, "are messages that begin with a greeting")
+
+
+def _news(texts: Sequence[str]) -> str:
+    if _words(texts) < 120 or median(len(_ENGLISH.findall(text)) for text in texts) < 15:
+        return ""
+    return _share(texts, lambda text: text.count("\n") >= 3, 0.5, "are English and have paragraphs")
+
+
+def _words(texts: Sequence[str]) -> float:
+    return median(len(text.split()) for text in texts)
+
+
+_RULES: dict[str, Rule] = {
+    "mail": _mail, "logs": _logs, "social": _social, "tickets": _tickets, "news": _news,
+}  # fmt: skip
