@@ -11,7 +11,7 @@ from streamfilter.config import sections as sections
 from streamfilter.config.input import InputSection
 from streamfilter.config.types import TOPIC, Section
 from streamfilter.similarity.scheme import Scheme, Shingling
-from streamfilter.similarity.shape import plan
+from streamfilter.similarity.shape import Shape, jaccard_of_contained, plan
 
 
 class Config(Section):
@@ -56,12 +56,7 @@ class Config(Section):
         similarity = self.similarity
         bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
         if bands is None and rows is None:
-            shape = plan(
-                similarity.threshold,
-                slots=slots,
-                recall=similarity.recall,
-                layout=similarity.layout,
-            )
+            shape = self.planned()
             bands, rows = shape.bands, shape.rows
         bands = bands or max(1, slots // (rows or 1))
         return Scheme(
@@ -72,6 +67,24 @@ class Config(Section):
             shingling=Shingling(**similarity.shingle.model_dump()),
             normalisation=similarity.normalise.normalisation,
         )
+
+    def planned(self) -> Shape:
+        """Return the shape that finds enough pairs at the threshold, and enough contained texts.
+
+        Raises:
+            ValueError: there is none.
+        """
+        each, contained = self.similarity, self.contained_pairs
+        return plan(each.threshold, slots=each.slots, recall=each.recall, layout=each.layout,
+                    also=() if contained is None else (contained,))  # fmt: skip
+
+    @property
+    def contained_pairs(self) -> tuple[float, float] | None:
+        """Return a similarity and the share of its pairs that containment needs found, if used."""
+        verify = self.verify
+        if verify.containment is None or self.input.records:
+            return None
+        return jaccard_of_contained(verify.containment), verify.containment_recall
 
     @property
     def changelog_topic(self) -> str:

@@ -180,8 +180,14 @@ class VerifySection(Section):
         default=None,
         description="A text is also a duplicate if this share of its shingles is in another, such "
         "as 0.9. Only candidates are compared, and bands find them by Jaccard. With "
-        "16 x 6, a text in another of 1.2 times its size is found with .85, of twice "
-        "its size with .10. null: off.",
+        "the 32 x 4 planned for 0.9, a text in another of 1.5 times its size is found with "
+        ".96, of twice its size with .66. null: off.",
+    )
+    containment_recall: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.95,
+        description="With containment: the share that must be found of the texts contained in "
+        "another of 1.5 times their size. Bands and rows are planned from it, too. In larger "
+        "texts fewer are found.",
     )
     contained: Literal["shorter", "arriving"] = Field(
         default="shorter",

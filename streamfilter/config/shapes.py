@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import comb
 
 from streamfilter.config.configuration import Config
-from streamfilter.similarity.curve import collision_probability
-from streamfilter.similarity.shape import Shape, plan
+from streamfilter.similarity.shape import CONTAINED_RATIO, Shape, plan
 from streamfilter.stops import Problem
 
 Check = Callable[[Config], Iterable[Problem]]
@@ -59,45 +58,48 @@ def _random_shape(config: Config) -> Iterator[Problem]:
 
 
 def _recall(config: Config) -> Iterator[Problem]:
-    """A shape by hand that misses the recall loses duplicates in silence."""
-    similarity, scheme = config.similarity, config.scheme()
-    shape, wanted, threshold = Shape.of(scheme), similarity.recall, similarity.threshold
-    found = shape.probability(threshold)
-    if found >= wanted:
+    """A shape by hand that misses a recall loses duplicates in silence."""
+    similarity, shape = config.similarity, Shape.of(config.scheme())
+    given, better = "bands" if similarity.bands else "rows", _planned(config)
+    for key, at, wanted, pairs in _wanted(config):
+        found = shape.probability(at)
+        if found >= wanted:
+            continue
+        cure = f"{key}: {_cut(found)} if that is enough"
+        if better is not None:
+            share = _share(better.probability(at))
+            cure = f"leave out bands and rows: {better} finds {share}; or {cure}"
+        got = f"{shape} finds only {_share(found)} of {pairs}, but {key} is {wanted:g}"
+        yield Problem(f"similarity.{given}", got, cure)
         return
-    given = "bands" if similarity.bands else "rows"
-    cure = f"similarity.recall: {_cut(found)} if that is enough"
-    better = _planned(config)
-    if better is not None:
-        share = _share(better.probability(threshold))
-        cure = f"leave out bands and rows: {better} finds {share}; or {cure}"
-    yield Problem(
-        f"similarity.{given}",
-        f"{shape} finds only {_share(found)} of the pairs at {_share(threshold)}, but "
-        f"similarity.recall is {wanted:g}",
-        cure,
-    )
+
+
+def _wanted(config: Config) -> Iterator[tuple[str, float, float, str]]:
+    """Yield setting, similarity, share of its pairs that must be found, and these in words."""
+    at, contained = config.similarity.threshold, config.contained_pairs
+    yield "similarity.recall", at, config.similarity.recall, f"the pairs at {_share(at)}"
+    if contained is not None:
+        share = f"the texts contained in one of {CONTAINED_RATIO:g} times their size"
+        yield "verify.containment_recall", *contained, share
 
 
 def _plan(config: Config) -> Iterator[Problem]:
-    similarity = config.similarity
-    if _planned(config) is not None:
-        return
-    best = collision_probability(similarity.threshold, bands=similarity.slots, rows=1)
-    yield Problem(
-        "similarity.recall",
-        f"{similarity.recall:g} of the pairs at {similarity.threshold:g} cannot be found "
-        f"with {similarity.slots} slots",
-        f"raise similarity.slots, or lower recall: {similarity.slots} bands of 1 row find "
-        f"{_share(best)}",
-    )
+    slots, layout = config.similarity.slots, config.similarity.layout
+    for key, at, wanted, pairs in _wanted(config):
+        try:
+            plan(at, slots=slots, recall=wanted, layout=layout)
+        except ValueError:
+            best = _share(Shape(slots, 1, slots).probability(at))
+            got = f"{wanted:g} of {pairs} cannot be found with {slots} slots"
+            cure = f"lower {key.split('.')[1]}: {slots} bands of 1 row find {best}"
+            yield Problem(key, got, f"raise similarity.slots, or {cure}")
+            return
 
 
 def _planned(config: Config) -> Shape | None:
     """Return the planner's shape, or None where no shape reaches the recall."""
-    each = config.similarity
     try:
-        return plan(each.threshold, slots=each.slots, recall=each.recall, layout=each.layout)
+        return config.planned()
     except ValueError:
         return None
 
@@ -169,7 +171,7 @@ def _short_threshold(config: Config) -> Iterator[Problem]:
 
 CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("similarity.threshold", "similarity.slots", "similarity.recall", "similarity.bands",
-      "similarity.rows", "similarity.layout", "similarity.shingle"), _shape),
+      "similarity.rows", "similarity.layout", "similarity.shingle", "verify"), _shape),
     (("similarity.shingle.kind", "similarity.shingle.languages"), _languages),
     (("verify", "similarity.slots"), _sketch_rule),
     (("verify.short_threshold", "similarity.threshold"), _short_threshold),

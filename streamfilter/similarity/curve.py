@@ -15,32 +15,6 @@ def collision_probability(similarity: float, *, bands: int, rows: int) -> float:
     return float(1.0 - (1.0 - similarity**rows) ** bands)
 
 
-def widest_rows(similarity: float, *, slots: int, recall: float) -> tuple[int, int]:
-    """Return the most selective ``(bands, rows)`` that still finds *recall* of the pairs.
-
-    More rows mean fewer false candidates to verify. So the search goes from selective to permissive
-    and stops at the first row count that reaches the recall. For that row count it takes no more
-    bands than needed (a multiple of four, or all), because every band is one more key to read and
-    write for each document. Raises ValueError when no shape reaches the recall.
-    """
-    for rows in range(slots, 0, -1):
-        most = slots // rows
-        if collision_probability(similarity, bands=most, rows=rows) >= recall:
-            return _fewest_bands(similarity, rows=rows, most=most, recall=recall), rows
-    raise ValueError(
-        f"{slots} slots cannot reach recall {recall} at similarity {similarity}; "
-        "raise `slots` or lower `recall`"
-    )
-
-
-def _fewest_bands(similarity: float, *, rows: int, most: int, recall: float) -> int:
-    """Return the least multiple of four (or *most*) that keeps *recall*."""
-    for bands in range(4, most, 4):
-        if collision_probability(similarity, bands=bands, rows=rows) >= recall:
-            return bands
-    return most
-
-
 def mean(curve: Callable[[float], float], low: float, high: float, *, steps: int = 400) -> float:
     """Return the mean of *curve* over [low, high] by Simpson's rule (its end, if that is empty)."""
     if high <= low:

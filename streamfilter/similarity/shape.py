@@ -7,7 +7,7 @@ The expected candidates of a document are the sum of P over the earlier document
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
@@ -16,7 +16,6 @@ from streamfilter.similarity.curve import (
     collision_probability,
     mean,
     random_probability,
-    widest_rows,
 )
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
 
@@ -28,6 +27,10 @@ RECORD_BYTES, TOKEN_BYTES = 42, 4
 
 RANDOM_KEYS_MAX = 32
 """Random keys that the planner takes: each is one more key to read and write per document."""
+
+CONTAINED_RATIO = 1.5
+"""Texts that are contained in a text of up to this many times their size must be found. Keys find
+pairs by Jaccard similarity, so no shape finds them in texts of any size."""
 
 STEPS = 20
 
@@ -89,11 +92,8 @@ class Shape:
         return sum(number * self.probability(similarity) for similarity, number in spread)
 
     def contained(self, containment: float, ratio: float) -> float:
-        """Return the probability to find a text that is contained in one *ratio* times its size.
-
-        Keys find pairs by Jaccard similarity, and such a pair has c / (1 + ratio - c).
-        """
-        return self.probability(containment / (1.0 + max(ratio, 1.0) - containment))
+        """Return the probability to find a text that is contained in one *ratio* times its size."""
+        return self.probability(jaccard_of_contained(containment, ratio))
 
     def bytes_per_document(self, *, shingles: int = 170, id_bytes: int = 16) -> int:
         """Return about how many bytes the index keeps of a document, on disk."""
@@ -105,28 +105,56 @@ class Shape:
         return RECORD_BYTES + self.slots + id_bytes + TOKEN_BYTES * min(shingles, SAMPLE_TOKENS)
 
 
+def jaccard_of_contained(containment: float, ratio: float = CONTAINED_RATIO) -> float:
+    """Return the similarity of a text to one *ratio* times its size that contains so much of it."""
+    return containment / (1.0 + max(ratio, 1.0) - containment)
+
+
 @lru_cache(maxsize=4_096)
 def _random(similarity: float, bands: int, rows: int, slots: int) -> float:
     return random_probability(similarity, bands=bands, rows=rows, slots=slots)
 
 
-def plan(threshold: float, *, slots: int, recall: float, layout: str = "bands") -> Shape:
+def plan(
+    threshold: float,
+    *,
+    slots: int,
+    recall: float,
+    layout: str = "bands",
+    also: Sequence[tuple[float, float]] = (),
+) -> Shape:
     """Return the most selective shape that finds *recall* of the pairs at *threshold*.
+
+    More rows mean fewer false candidates to verify. So the search goes from selective to
+    permissive, and stops at the first row count that finds enough. For that row count it takes no
+    more bands than needed (a multiple of four, or all), because every band is one more key to read
+    and write for each document.
+
+    Args:
+        threshold: Similarity of the pairs that must be found.
+        slots: Number of slots of a signature.
+        recall: Share of these pairs.
+        layout: ``bands`` or ``random``.
+        also: Further similarities, each with the share of its pairs that must be found.
 
     Raises:
         ValueError: no shape does.
     """
-    if layout == "bands":
-        bands, rows = widest_rows(threshold, slots=slots, recall=recall)
-        return Shape(bands, rows, slots)
+
+    def enough(shape: Shape) -> bool:
+        return all(shape.probability(at) >= share for at, share in ((threshold, recall), *also))
+
     for rows in range(slots, 0, -1):
-        most = min(RANDOM_KEYS_MAX, comb(slots, rows))
-        if Shape(most, rows, slots, layout).probability(threshold) < recall:
+        most = slots // rows if layout == "bands" else min(RANDOM_KEYS_MAX, comb(slots, rows))
+        if not enough(Shape(most, rows, slots, layout)):
             continue
-        for bands in (*range(4, most, 4), most):
-            shape = Shape(bands, rows, slots, layout)
-            if shape.probability(threshold) >= recall:
-                return shape
+        shapes = (Shape(bands, rows, slots, layout) for bands in (*range(4, most, 4), most))
+        return next(filter(enough, shapes))
+    if layout == "bands":
+        raise ValueError(
+            f"{slots} slots cannot reach recall {recall} at similarity {threshold}; "
+            "raise `slots` or lower `recall`"
+        )
     raise ValueError(
         f"{RANDOM_KEYS_MAX} random keys of {slots} slots cannot reach recall {recall} at "
         f"similarity {threshold}; give bands and rows by hand, or lower `recall`"

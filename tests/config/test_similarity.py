@@ -106,6 +106,11 @@ def test_what_nobody_sets_is_what_the_core_takes_by_itself():
         (("verify.method=sketch", "similarity.slots=64"), "100 slots, but similarity.slots is 64"),
         (("verify.method=sketch", "verify.containment=0.9"), "knows no sizes"),
         (("verify.short_threshold=0.5",), "below similarity.threshold"),
+        (
+            ("verify.containment=0.9", "similarity.bands=16", "similarity.rows=6"),
+            "16 x 6 finds only .402 of the texts contained in one of 1.5 times their size",
+        ),
+        (("verify.containment=0.1", "similarity.slots=64"), "raise similarity.slots, or lower"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_problem_with_its_cure(settings, problem):
@@ -118,9 +123,19 @@ def test_what_cannot_be_is_one_problem_with_its_cure(settings, problem):
 def test_a_cure_that_is_followed_cures():
     for settings in (("similarity.bands=9", "similarity.rows=13", "similarity.recall=0.398"),
                      ("similarity.slots=2", "similarity.recall=0.9"),
+                     ("verify.containment=0.9", "similarity.bands=32", "similarity.rows=4"),
+                     ("verify.containment=0.9", "similarity.rows=6",
+                      "verify.containment_recall=0.1"),
                      ("similarity.layout=random", "similarity.bands=28",
                       "similarity.rows=7")):  # fmt: skip
         assert problems_of(*settings) == []
+
+
+def test_contained_texts_have_bands_of_their_own_where_none_are_given():
+    contained = load_config((), {}, ("verify.containment=0.9",)).scheme()
+    assert Shape.of(contained).contained(0.9, 1.5) >= 0.95
+    assert Shape.of(contained) == Shape(32, 4)
+    assert Shape.of(load_config((), {}).scheme()) == Shape(16, 6)
 
 
 def test_all_that_is_wrong_is_said_in_one_run():

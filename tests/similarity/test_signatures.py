@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamfilter.similarity.bands import Bander, chosen_slots
-from streamfilter.similarity.curve import collision_probability, widest_rows
+from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.minhash import EMPTY, MinHasher, estimate
 from streamfilter.similarity.shape import Shape
 
@@ -146,12 +146,6 @@ def test_the_curve_of_20_bands_of_5(similarity, answer):
 )
 def test_known_shapes_at_the_threshold(bands, rows, recall):
     assert collision_probability(0.8, bands=bands, rows=rows) == pytest.approx(recall, abs=6e-3)
-
-
-def test_the_planner_picks_16_by_6_by_default_and_refuses_the_impossible():
-    assert widest_rows(0.8, slots=128, recall=0.99) == (16, 6)
-    with pytest.raises(ValueError, match="cannot reach recall"):
-        widest_rows(0.05, slots=8, recall=0.999)
 
 
 @pytest.mark.parametrize("layout", ["bands", "random"])
