@@ -27,6 +27,7 @@ TASKS = {
         "init": "Write a first configuration, with text and id found in the topic's records.",
         "check": "List everything that is wrong with a configuration, before it runs.",
         "peek": "Show how a topic's records are read: id, text, or why not.",
+        "boilerplate": "Write a table of menus, footers and banners that do not count.",
         "plan": "Show which bands and rows find how many duplicates, and how large an index grows.",
     },
     "Try": {

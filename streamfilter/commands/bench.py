@@ -78,4 +78,4 @@ def say(doing: str) -> None:
 def _save(path: Path | None, answers: list[BenchResult], options: Options) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, envelope.pretty(catalogue.as_json(answers, options)).encode())
+        write_whole(path, envelope.pretty(catalogue.as_json(answers, options)).encode() + b"\n")

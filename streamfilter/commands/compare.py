@@ -17,6 +17,7 @@ from streamfilter.process import standard
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.sketch import Dropped
 from streamfilter.similarity.text.normalisation import Normaliser
 
 RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)
@@ -61,27 +62,36 @@ def command(
     config = load(files, overrides)
     scheme = config.scheme()
     if shingle:
-        scheme = replace(scheme, shingling=shingling(shingle))
+        normal = replace(
+            scheme.normalisation, boilerplate=""
+        )  # a table is for one kind of shingles
+        scheme = replace(scheme, shingling=shingling(shingle), normalisation=normal)
     if raw:
         scheme = replace(scheme, normalisation=RAW)
     one, other = (as_sketched(scheme, text_of(each)) for each in (a, b))
+    sketcher = sketcher_for(scheme, seed=MEASURING)
     pair = one_after_the_other(
         one,
         other,
-        sketcher_for(scheme, seed=MEASURING),
+        sketcher,
         policy=policy_for(config),
         bucket_cap=config.index.bucket_cap,
     )
     found = None if scheme.fields else compare(one, other, scheme, seed=MEASURING)
     prepare = Normaliser(scheme.normalisation).stages
     prepared = {} if found is None else {"a": prepare(one), "b": prepare(other)}
+    both = {"a": sketcher.boilerplate_in(one), "b": sketcher.boilerplate_in(other)}
+    dropped = {name: each for name, each in both.items() if each is not None}
     if output == "json":
-        standard.answer(as_json({**_fields(found, pair), "prepared": prepared}))
+        taken = {name: asdict(each) for name, each in dropped.items()}
+        more = {"boilerplate": taken} if taken else {}
+        standard.answer(as_json({**_fields(found, pair), "prepared": prepared, **more}))
     elif found is None:
         standard.answer(_record_report(pair, scheme))
     else:
         stages = [_stage(*each) for each in prepared.items()] if scheme.normalisation.cleans else []
-        standard.answer("\n".join([_report(found, pair, scheme), *stages]))
+        lost = [_lost(*each) for each in dropped.items()]
+        standard.answer("\n".join([_report(found, pair, scheme), *stages, *lost]))
 
 
 def _fields(found: Comparison | None, pair: PairExplanation) -> dict[str, object]:
@@ -119,6 +129,12 @@ def _stage(name: str, stages: list[tuple[str, str]]) -> str:
     """Return what each step made of a text, for a person."""
     lines = [f"{name.upper()} after {step:<14} {show(text)}" for step, text in stages]
     return "\n".join(lines) or f"{name.upper()} stays as it is"
+
+
+def _lost(name: str, dropped: Dropped) -> str:
+    """Return what the table of boilerplate took from a text, for a person."""
+    head = f"{name.upper()} boilerplate  {dropped}"
+    return "\n".join([head, *(f"    {show(each)}" for each in dropped.passages)])
 
 
 def _record_report(pair: PairExplanation, scheme: Scheme) -> str:

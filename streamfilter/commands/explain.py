@@ -86,6 +86,7 @@ def _explained(
     answer: dict[str, Any] = {
         "normalised": None if text is None else place.sketcher.normalise(text).decode(),
         "scheme": json.loads(place.view.identity.scheme),
+        **_boilerplate(place, text),
         "threshold": place.policy.threshold,
         "documents": len(place.view),
         **_fields(place, explanation),
@@ -93,6 +94,12 @@ def _explained(
     if against is not None:
         answer["against"] = _against(place, about.sketches, against)
     return answer
+
+
+def _boilerplate(place: OpenIndex, text: str | None) -> dict[str, Any]:
+    """Return what the table of boilerplate takes from *text*, if there are both."""
+    dropped = None if text is None else place.sketcher.boilerplate_in(text)
+    return {} if dropped is None else {"boilerplate": {**asdict(dropped), "said": str(dropped)}}
 
 
 def _fields(place: OpenIndex, explanation: Explanation) -> dict[str, Any]:
@@ -140,6 +147,10 @@ def _report(answer: dict[str, Any]) -> str:
         shown = answer["normalised"]
         cut = "…" if len(shown) > SHOWN_CHARACTERS else ""
         lines.append(f"normalised  {shown[:SHOWN_CHARACTERS]}{cut}")
+    if "boilerplate" in answer:
+        dropped = answer["boilerplate"]
+        lines.append(f"boilerplate {dropped['said']}")
+        lines += [f"              {each[:SHOWN_CHARACTERS]}" for each in dropped["passages"]]
     lines += [
         f"shingles    {answer['shingles']:,} distinct, {answer['sample']:,} kept to verify",
         f"whole text  {'seen before' if len(bands) < len(buckets) else 'never seen'}",

@@ -32,6 +32,7 @@ from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Origins
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.similarity.text.boilerplate import TableError
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -131,7 +132,10 @@ def asked(text: str | None, id_: str | None) -> str | None:
 def question(place: OpenIndex, text: str | None, id_: str | None) -> Question | None:
     """Return the document that is asked about; None if this index does not have the id."""
     if text is not None:
-        return Question(place.sketcher.sketch([as_sketched(place.sketcher.scheme, text)]))
+        try:
+            return Question(place.sketcher.sketch([as_sketched(place.sketcher.scheme, text)]))
+        except TableError as error:
+            raise SchemeMismatch(f"{place.path}: {error}") from None
     stored = stored_as(place, id_ or "")
     if stored is None:
         return None

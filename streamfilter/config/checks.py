@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streamfilter.config import shapes
+from streamfilter.config import boilerplate, shapes
 from streamfilter.config.configuration import Config
 from streamfilter.config.oauth import OAUTHBEARER, TIMEOUT_SECONDS_MAX
 from streamfilter.config.types import format_duration
@@ -275,6 +275,7 @@ def _sizes(config: Config) -> Iterator[Problem]:
 _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
     *shapes.CHECKS,
+    boilerplate.CHECK,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
       "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -9,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
+    PrivateAttr,
     WithJsonSchema,
     model_validator,
 )
@@ -17,6 +19,7 @@ from streamfilter.cleaning.folds import FOLDS
 from streamfilter.cleaning.masks import MASKS, Mask, step_of
 from streamfilter.config.types import Section
 from streamfilter.similarity.scheme import Normalisation
+from streamfilter.similarity.text.boilerplate import Table, TableError, read_table
 
 
 def _masks(value: object) -> object:
@@ -138,13 +141,40 @@ class Normalise(Section):
         "variation selectors, tags (Unicode's Default_Ignorable_Code_Point).",
     )
 
+    boilerplate: Path | None = Field(
+        default=None,
+        description="Table of shingles that do not count: `streamfilter boilerplate` writes it "
+        "from a sample of the stream. It holds menus, footers, cookie banners and common phrases. "
+        "null: all shingles count.",
+    )
+
+    _table: Table | str | None = PrivateAttr(default=None)
+
     @model_validator(mode="after")
     def the_steps_can_be_made(self) -> Normalise:
-        """Load what the steps need."""
-        self.normalisation.cleaner()
+        """Load what the steps need, once: a file that changes later does not change a process."""
+        Normalisation(**{**dict(self), "boilerplate": ""}).cleaner()
+        if self.boilerplate is not None:
+            self._table = _table_at(self.boilerplate)
         return self
 
     @property
+    def table(self) -> Table | str | None:
+        """Return the table of boilerplate, why it cannot be used, or None if none is named."""
+        return self._table
+
+    @property
     def normalisation(self) -> Normalisation:
-        """Return these settings as a part of the scheme."""
-        return Normalisation(**dict(self))
+        """Return these settings as a part of the scheme, with the table's digest for its path."""
+        table = self._table
+        digest = table.digest if isinstance(table, Table) else "unusable" if table else ""
+        return Normalisation(**{**dict(self), "boilerplate": digest})
+
+
+def _table_at(path: Path) -> Table | str:
+    try:
+        return read_table(path)
+    except OSError as error:
+        return f"cannot read {path}: {error.strerror}"
+    except TableError as error:
+        return f"{path}: {error}"

@@ -155,7 +155,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     output = OutputFile(str(path))
     try:
-        output.write(content)
+        output.append(content)
         output.complete()
         output.publish()
     finally:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -15,9 +16,12 @@ from streamfilter.kafka.errors import kafka_errors
 from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.source import record_of
 from streamfilter.model import Record
+from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ConfigError, Problem
 
 READ_SECONDS = 10.0
+POLL_SECONDS = 0.5
+"""Longest wait between two looks at whether a stop was requested."""
 
 
 def would_pause(config: Config, records: int, broken: int) -> bool:
@@ -56,6 +60,17 @@ def earliest(config: Config, count: int) -> list[Record]:
     return _sample(config, count, earliest=True)
 
 
+def latest_of_many(config: Config, count: int) -> Iterator[Record]:
+    """Yield the input's last *count* records, or fewer, one by one: none is kept.
+
+    It ends early if no record comes for `READ_SECONDS`.
+
+    Raises:
+        Stop: as `latest`, or a stop was requested.
+    """
+    return islice(_records(config, count, earliest=False, renewed=True), count)
+
+
 def first_of(config: Config, topic: str) -> list[Record]:
     """Return the first record of each partition of *topic*, committed or not.
 
@@ -68,16 +83,30 @@ def first_of(config: Config, topic: str) -> list[Record]:
 def _sample(
     config: Config, count: int, *, earliest: bool, topic: str = "", **properties: str
 ) -> list[Record]:
+    return list(_records(config, count, earliest=earliest, topic=topic, properties=properties))
+
+
+def _records(
+    config: Config,
+    count: int,
+    *,
+    earliest: bool,
+    topic: str = "",
+    renewed: bool = False,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[Record]:
     topic = topic or config.input.topic
     admin = clients.admin_client(config)
     known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
     if topic not in known:
         raise ConfigError([no_topic("input.topic", topic, known)])
     with asked_once(), kafka_errors(f"reading {topic}"):
-        consumer = clients.consumer(config, clients.data_properties(config) | properties)
+        consumer = clients.consumer(
+            config, clients.data_properties(config) | dict(properties or {})
+        )
         try:
             spots = sorted(known[topic].partitions)
-            return list(_read(consumer, topic, spots, count, earliest))
+            yield from _read(consumer, topic, spots, count, earliest, renewed)
         finally:
             consumer.close()
 
@@ -90,17 +119,26 @@ def no_topic(key: str, topic: str, known: Iterable[str]) -> Problem:
 
 
 def _read(
-    consumer: Consumer, topic: str, partitions: list[int], count: int, earliest: bool
+    consumer: Consumer,
+    topic: str,
+    partitions: list[int],
+    count: int,
+    earliest: bool,
+    renewed: bool,
 ) -> Iterator[Record]:
+    """Yield the records; it may take `READ_SECONDS`, or *renewed* for each record."""
     share = -(-count // len(partitions))
     open_ = {number: _ends(consumer, topic, number, share, earliest) for number in partitions}
     open_ = {number: ends for number, ends in open_.items() if ends[0] < ends[1]}
     consumer.assign([TopicPartition(topic, number, start) for number, (start, _) in open_.items()])
     deadline = time.monotonic() + READ_SECONDS
     while open_ and (left := deadline - time.monotonic()) > 0:
-        message = consumer.poll(left)
+        INTERRUPTION.obey()
+        message = consumer.poll(min(left, POLL_SECONDS))
         if message is None:
-            return
+            continue
+        if renewed:
+            deadline = time.monotonic() + READ_SECONDS
         error, number = message.error(), message.partition() or 0
         if error is None and number in open_:
             record = record_of(message)

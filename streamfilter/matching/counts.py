@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class Counts:
     """Candidates whose record the index no longer has."""
     held_out: HeldOut = NO_POOLS
     """For records with fields: differences of the held-out field."""
+    left: Mapping[str, int] = field(default_factory=dict)
+    """Documents by what a table of boilerplate leaves of them (`LEFT`); empty without a table."""
 
     @classmethod
     def of(
@@ -42,6 +44,7 @@ class Counts:
         *,
         met: I64,
         left_out: I64,
+        left: Mapping[str, int],
     ) -> Counts:
         """Count a batch.
 
@@ -52,6 +55,7 @@ class Counts:
             held_out: Differences of the held-out field, for records.
             met: How many candidates each document has.
             left_out: How many of them no round has compared.
+            left: Documents by what a table of boilerplate leaves of them.
         """
         similar = [o.similarity[s & o.confirmed] for o, s in outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in outcomes]
@@ -66,4 +70,5 @@ class Counts:
             skipped=skipped + int(left_out.sum(where=asked)),
             missing=len(shortlist.missing_rows),
             held_out=held_out,
+            left=left,
         )

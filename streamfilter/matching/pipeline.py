@@ -231,6 +231,7 @@ class _Rounds:
                 held_out,
                 met=self._met,
                 left_out=self._left_out,
+                left=self._sketches.left,
             ),
             self._unique,
         )

@@ -15,6 +15,7 @@ from streamfilter.process.health import Cause, State
 from streamfilter.quality.audit_sample import DOUBTS
 from streamfilter.quality.audit_scan import CAUSES
 from streamfilter.quality.change import FIGURES
+from streamfilter.similarity.text.boilerplate import LEFT
 
 PREFIX = "streamfilter_"
 
@@ -156,6 +157,9 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("bucket_overflows_total", "Keys of forwarded documents that were listed nowhere: the bucket was full, and those of all longer keys."),
     _counter("faintly_listed_documents_total", "Forwarded documents listed for fewer than four of their bands: many copies will not meet them."),
     _counter("unlisted_documents_total", "Those of them listed for no band at all: no near-duplicate ever meets them."),
+    # boilerplate (similarity.normalise.boilerplate)
+    _counter("boilerplate_documents_total", "Documents by what the table of boilerplate leaves of their shingles: all, enough, or few (under 8, or none).", "left", LEFT),
+    _unknown("boilerplate_sample_share", "The same of the table's own sample, as a share; NaN without a table.", "left", LEFT),
     # forgetting by id (input.tombstones: forget)
     _counter("unknown_tombstones_total", "Tombstones that nothing was forgotten for: no document of that id was remembered; under input.tombstones: forget only."),
     # the audit: sampled arrivals against the whole index, by brute force on the sets

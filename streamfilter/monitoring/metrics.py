@@ -40,6 +40,7 @@ from streamfilter.quality.audit_scan import Round
 from streamfilter.quality.figures import RECORDS, SAMPLED, Figure, Quality
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.text.boilerplate import LEFT, table_of
 
 Values = NDArray[np.float64]
 
@@ -116,6 +117,10 @@ class Metrics:
         with self._lock:
             self._infos["scheme_info"] = tuple(map(str, shape))
             self._infos["output_info"] = (mode, duplicates_mode)
+            if digest := scheme.normalisation.boilerplate:
+                shares = zip(LEFT, table_of(digest).sample.shares, strict=True)
+                for left, share in shares:
+                    self._numbers["boilerplate_sample_share", left] = share
             self._shadow = mode == "shadow"
             # Records become candidates by equal fields: there is no curve of probabilities.
             self._quality.exact = on_sets
@@ -198,6 +203,7 @@ class Metrics:
         verified = {"confirmed": len(counts.confirmed), "rejected": len(counts.rejected)}
         others = {"skipped": counts.skipped, "missing": counts.missing}
         self._add_each("verifications_total", verified | others)
+        self._add_each("boilerplate_documents_total", counts.left)
         self._held_out += counts.held_out
         for name, pool in counts.held_out.pools.items():
             self._add("held_out_pairs_total", pool.pairs, name)
@@ -336,7 +342,8 @@ class Metrics:
                 name: int(self._numbers[f"{name}_total", ""])
                 for name in ("faintly_listed_documents", "unlisted_documents")
             }
-            return self._quality.as_dict() | listed
+            left = {each: int(self._numbers["boilerplate_documents_total", each]) for each in LEFT}
+            return self._quality.as_dict() | listed | {"boilerplate_left": left}
 
     def similarities(self) -> dict[str, list[float]]:
         """Return the histogram of verified similarities: upper edges and counts."""

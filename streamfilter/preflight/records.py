@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from streamfilter.assembly import decoder_of_all, reader_for
+from streamfilter.config import boilerplate
 from streamfilter.config.configuration import Config
 from streamfilter.config.sections import SimilaritySection
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.proposal import Proposal, propose, propose_from
 from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import SchemasAway
+from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
 from streamfilter.preflight.example import fitting
 from streamfilter.preflight.proposals import advice
 from streamfilter.preflight.schemas import schemas_awaited, waiting_of
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.text.boilerplate import LEFT, Table
 from streamfilter.stops import ConfigError, Problem, counted
 
 RECORDS = 200
 """The latest records of all partitions that `check` reads. The breaker needs some hundred."""
+DRIFT, DRIFT_DOCUMENTS = 0.2, 50
+"""Difference of two shares that counts as drift, and the fewest documents that show it: the share
+of 50 documents is off by more than that once in 200 times."""
 SHOWN_CHARACTERS = 90
 SHOWN_FIELDS = 12
 
 
 def check_records(config: Config) -> list[Problem]:
-    """Return how many of the input's latest records would be dead letters, and why.
+    """Return how many of the latest records would be dead letters, and if a table is out of date.
 
     Raises:
         Stop: the brokers do not answer (`Temporary`), or refuse us.
@@ -41,6 +48,39 @@ def check_records(config: Config) -> list[Problem]:
     except ConfigError:
         return []  # there is no such topic: another check reports it
     look = Look.at(config, records)
+    return [*_broken(config, look), *check_boilerplate(config, look.texts)]
+
+
+def check_boilerplate(config: Config, texts: Sequence[str]) -> list[Problem]:
+    """Return whether the table of boilerplate leaves something else of *texts* than of its sample.
+
+    The difference is the largest of the shares of documents that keep all, enough, few shingles.
+    """
+    table = config.similarity.normalise.table
+    if not isinstance(table, Table) or len(texts) < DRIFT_DOCUMENTS:
+        return []
+    counts = Sketcher(config.scheme(), seed=MEASURING).sketch(texts).left
+    shares = {left: count / len(texts) for left, count in counts.items()}
+    then = dict(zip(LEFT, table.sample.shares, strict=True))
+    if max(abs(shares[left] - then[left]) for left in LEFT) <= DRIFT:
+        return []
+    said = ", ".join(f"{shares[left]:.0%} keep {left} (then {then[left]:.0%})" for left in LEFT)
+    return [
+        Problem(
+            boilerplate.KEY,
+            f"the table no longer fits the stream: of the latest {counted(len(texts), 'document')} "
+            f"{said} of their shingles",
+            f"make a new one: streamfilter boilerplate --topic {config.input.topic} -o PATH; it is "
+            "another scheme, so begin with an empty index",
+            warning=True,
+        )
+    ]
+
+
+def _broken(config: Config, look: Look) -> list[Problem]:
+    """Return how many of the records would be dead letters, and why."""
+    from streamfilter.kafka import topic_sample
+
     if not look.broken:
         return []
     read, broken = len(look.seen), len(look.broken)
@@ -58,6 +98,31 @@ def check_records(config: Config) -> list[Problem]:
             warning=not topic_sample.would_pause(config, read, broken) and broken < read,
         )
     ]
+
+
+def texts_of_topic(
+    config: Config,
+    limit: int,
+    *,
+    broken: Callable[[Malformed], None],
+    advanced: Callable[[int], None],
+) -> Iterator[str]:
+    """Yield the texts of the input's latest *limit* records; a broken one goes to *broken*.
+
+    Raises:
+        Stop: the brokers or the registry do not answer, or refuse us.
+    """
+    from streamfilter.kafka import topic_sample
+
+    reader, patience = reader_for(config), waiting_of(config)
+    records = topic_sample.latest_of_many(config, limit)
+    while block := [*islice(records, RECORDS)]:
+        for reading in schemas_awaited(patience, partial(reader.read_all, block)):
+            if isinstance(reading, Document):
+                yield reading.text
+            elif isinstance(reading, Malformed):
+                broken(reading)
+        advanced(len(block))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +214,12 @@ class Look:
     def broken(self) -> list[Seen]:
         """Return the records that would be dead letters."""
         return [each for each in self.seen if isinstance(each.reading, Malformed)]
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the texts of the documents."""
+        readings = [each.reading for each in self.seen]
+        return [each.text for each in readings if isinstance(each, Document)]
 
     @property
     def proposal(self) -> Proposal | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 from streamfilter.assembly import reader_for, retention_for
+from streamfilter.config import boilerplate
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading
 from streamfilter.documents.schemas import SchemasAway
@@ -94,6 +95,7 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
     config = reading.config
     found = Preflight(config, connect or create, list(reading.problems))
     broken = any(problem.key.startswith("similarity") for problem in reading.problems)
+    found.problems += boilerplate.warnings(config)
     found.problems += check_disk(config, None if broken else config.scheme())
     found.problems += _properties(config, found.problems) + _format(reading)
     if _has_schemas(config, found.problems, found.connected):

@@ -63,6 +63,8 @@ class Normalisation:
     mask: tuple[Mask, ...] = ()
     fold: tuple[str, ...] = ()
     """Names of `cleaning.folds.FOLDS`, in the order in which they apply."""
+    boilerplate: str = ""
+    """Digest of the table whose shingles do not count (`similarity.text.boilerplate`)."""
 
     def as_fields(self) -> dict[str, Any]:
         """Return what shapes the text, for the scheme's JSON.
@@ -71,7 +73,7 @@ class Normalisation:
         its fingerprint.
         """
         fields = asdict(self)
-        later = ("html", "ansi", "quotes", "hyphens", "mask", "fold")
+        later = ("html", "ansi", "quotes", "hyphens", "mask", "fold", "boilerplate")
         return {name: value for name, value in fields.items() if value or name not in later}
 
     @property

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from streamfilter.similarity.bands import Bander
 from streamfilter.similarity.columns import (
+    I64,
     U8,
     U32,
     U64,
@@ -29,7 +31,8 @@ from streamfilter.similarity.columns import (
 )
 from streamfilter.similarity.hashing import HALF
 from streamfilter.similarity.minhash import MinHasher
-from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
+from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme, scheme_of
+from streamfilter.similarity.text.boilerplate import LEFT, left_of, read_table, table_of
 from streamfilter.similarity.text.normalisation import Chunk, Normaliser
 from streamfilter.similarity.text.shingles import Shingler, Tokens
 
@@ -41,7 +44,11 @@ LONG = 100
 """
 
 _HEAD = struct.Struct("<4sIIIQ")
-_MAGIC = b"SFK1"
+_MAGIC, _MAGIC_DROPPED = b"SFK1", b"SFK2"
+"""Marks of sketches without and with the column of dropped shingles."""
+
+NOT_COUNTED = np.zeros(0, np.int64)
+"""The column of dropped shingles of a scheme without a table of boilerplate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +58,19 @@ class Sketches:
     contents: Contents
     keys: U64
     """(n, bands + 1) band keys, and the folded fingerprint as the last column."""
+    dropped: I64 = field(default_factory=lambda: NOT_COUNTED)
+    """(n,) shingles that were boilerplate, as in `Tokens.dropped`; empty without a table."""
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def left(self) -> dict[str, int]:
+        """Return how many documents have all, enough, few shingles left; {} without a table."""
+        if not len(self.dropped):
+            return {}
+        counts = left_of(self.dropped, self.contents.set_sizes)
+        return dict(zip(LEFT, counts, strict=True))
 
     def keys_that_count(self, *, short: bool) -> Flags:
         """Return (n, columns) the valid keys: a *short* text has only its fingerprint, if any."""
@@ -66,18 +83,19 @@ class Sketches:
     def joined(cls, parts: Sequence[Sketches]) -> Sketches:
         """Return the documents of all *parts*, at least one, one after the other."""
         contents = Contents.joined([part.contents for part in parts])
-        return cls(contents, np.concatenate([part.keys for part in parts]))
+        keys = np.concatenate([part.keys for part in parts])
+        return cls(contents, keys, np.concatenate([part.dropped for part in parts]))
 
     def at(self, rows: Rows) -> Sketches:
         """Return the documents in *rows*, in the order given."""
-        return Sketches(self.contents.at(rows), self.keys[rows])
+        dropped = self.dropped[rows] if len(self.dropped) else self.dropped
+        return Sketches(self.contents.at(rows), self.keys[rows], dropped)
 
     def to_bytes(self) -> bytes:
         """Serialise, so that another process can judge what this one sketched."""
         contents, samples = self.contents, self.contents.samples
-        head = _HEAD.pack(
-            _MAGIC, len(self), contents.slots, self.keys.shape[1], len(samples.tokens)
-        )
+        mark = _MAGIC_DROPPED if len(self.dropped) else _MAGIC
+        head = _HEAD.pack(mark, len(self), contents.slots, self.keys.shape[1], len(samples.tokens))
         columns = (
             contents.fingerprints,
             contents.signatures,
@@ -85,6 +103,7 @@ class Sketches:
             samples.set_sizes.astype("<i8"),
             samples.starts.astype("<i8"),
             samples.tokens.astype("<u4"),
+            self.dropped.astype("<i8"),
         )
         if contents.payloads:
             raise ValueError("sketches of records are not sent to other processes")
@@ -93,15 +112,16 @@ class Sketches:
     @classmethod
     def from_bytes(cls, data: bytes) -> Sketches:
         """Read back what `to_bytes` wrote; raises ValueError for anything else."""
-        if len(data) < _HEAD.size or data[:4] != _MAGIC:
-            raise ValueError("these bytes are no sketches: they lack the mark SFK1")
-        _, n, slots, columns, tokens = _HEAD.unpack_from(data)
+        if len(data) < _HEAD.size or data[:4] not in (_MAGIC, _MAGIC_DROPPED):
+            raise ValueError("these bytes are no sketches: they lack the mark SFK1 or SFK2")
+        mark, n, slots, columns, tokens = _HEAD.unpack_from(data)
+        counted = n if mark == _MAGIC_DROPPED else 0
         shapes: list[tuple[str, tuple[int, ...]]] = [
             ("u1", (n, 16)),
             ("u1", (n, slots)),
             ("<u8", (n, columns)),
         ]
-        shapes += [("<i8", (n,)), ("<i8", (n + 1,)), ("<u4", (tokens,))]
+        shapes += [("<i8", (n,)), ("<i8", (n + 1,)), ("<u4", (tokens,)), ("<i8", (counted,))]
         sizes = [np.dtype(kind).itemsize * int(np.prod(shape)) for kind, shape in shapes]
         if len(data) != _HEAD.size + sum(sizes):
             raise ValueError(f"these sketches are cut: {len(data)} bytes")
@@ -110,8 +130,32 @@ class Sketches:
             column = np.frombuffer(data, kind, offset=at, count=int(np.prod(shape)))
             arrays.append(column.reshape(shape))
             at += size
-        fingerprints, signatures, keys, set_sizes, starts, sample = arrays
-        return cls(Contents(fingerprints, signatures, Samples(sample, starts, set_sizes)), keys)
+        fingerprints, signatures, keys, set_sizes, starts, sample, dropped = arrays
+        contents = Contents(fingerprints, signatures, Samples(sample, starts, set_sizes))
+        return cls(contents, keys, dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What a table of boilerplate takes from a text."""
+
+    shingles: int
+    """Shingles that are in the table."""
+    of: int
+    """All shingles of the text."""
+    passages: tuple[str, ...]
+    """The passages that they make, normalised."""
+
+    def __str__(self) -> str:
+        if not self.of:
+            return "the text is shorter than one shingle"
+        counted = f"{self.shingles:,} of {self.of:,} shingles do not count"
+        return f"all {self.of:,} shingles; it is compared whole" if self.whole else counted
+
+    @property
+    def whole(self) -> bool:
+        """Return whether nothing else is left, so that they count after all."""
+        return 0 < self.of == self.shingles
 
 
 ContentsOf = Callable[[Sequence[str]], Contents]
@@ -134,8 +178,11 @@ class Sketcher:
         key = hashlib.blake2b(seed, person=b"fingerprint").digest()
         self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self.normalise = Normaliser(scheme.normalisation)
-        self.shingler = Shingler(scheme.shingling, seed=seed, fold=scheme.normalisation.fold)
-        self._contents_of = contents_of or self._contents_of_texts
+        normal = scheme.normalisation
+        self.shingler = Shingler(
+            scheme.shingling, seed=seed, fold=normal.fold, boilerplate=normal.boilerplate
+        )
+        self._contents_of = contents_of
         self._minhasher = MinHasher(scheme.slots, seed=seed)
         self._bander = Bander(
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
@@ -143,17 +190,38 @@ class Sketcher:
 
     @property
     def recipe(self) -> tuple[str, bytes]:
-        """Return the scheme as text and the secret seed, to make the same sketcher elsewhere."""
-        return self.scheme.as_json(), self._seed
+        """Return the scheme as text and the secret seed, to make the same sketcher elsewhere.
+
+        The path of a table of boilerplate goes behind the scheme, on a line of its own.
+        """
+        digest = self.scheme.normalisation.boilerplate
+        path = f"\n{table_of(digest).path}" if digest else ""
+        return self.scheme.as_json() + path, self._seed
+
+    @classmethod
+    def of_recipe(cls, recipe: str, seed: bytes) -> Sketcher:
+        """Return the sketcher whose `recipe` this is; its table is read from the path.
+
+        Raises:
+            ValueError: this version does not know the scheme, or the file is no such table.
+        """
+        scheme, _, path = recipe.partition("\n")
+        if path:
+            read_table(Path(path))
+        return cls(scheme_of(scheme), seed=seed)
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts* (joined records), in order."""
-        contents = self._contents_of(texts)
-        return Sketches(contents, self.keys_of(contents))
+        if self._contents_of is not None:
+            contents, dropped = self._contents_of(texts), NOT_COUNTED
+        else:
+            contents, dropped = self._contents_of_texts(texts)
+        return Sketches(contents, self.keys_of(contents), dropped)
 
-    def _contents_of_texts(self, texts: Sequence[str]) -> Contents:
+    def _contents_of_texts(self, texts: Sequence[str]) -> tuple[Contents, I64]:
+        """Return the contents of *texts*, and how many of their shingles are boilerplate."""
         rows: list[int] = []
-        parts = [self._no_contents()]
+        parts, dropped = [self._no_contents()], [NOT_COUNTED]
         for chosen, ascii_only in chunks_of(texts):
             chunk = self.normalise.chunk([texts[i] for i in chosen], ascii_only=ascii_only)
             tokens = self.shingler.tokens(chunk)
@@ -161,10 +229,15 @@ class Sketcher:
             samples = samples_of(tokens)
             signatures[samples.set_sizes == 0] = 0
             parts.append(Contents(self.fingerprints(chunk), signatures, samples))
+            if tokens.dropped is not None:
+                dropped.append(tokens.dropped)
             rows += chosen
-        contents = Contents.joined(parts)
+        contents, column = Contents.joined(parts), np.concatenate(dropped)
         in_order = np.array(rows, np.int64)
-        return contents if (np.diff(in_order) > 0).all() else contents.at(np.argsort(in_order))
+        if (np.diff(in_order) > 0).all():
+            return contents, column
+        order = np.argsort(in_order)
+        return contents.at(order), column[order] if len(column) else column
 
     def _no_contents(self) -> Contents:
         nothing = Samples(np.zeros(0, np.uint32), np.zeros(1, np.int64), np.zeros(0, np.int64))
@@ -178,6 +251,17 @@ class Sketcher:
     def tokens(self, text: str) -> U64:
         """Return the tokens of one text, repeats kept."""
         return self.shingler.tokens(self.normalise.chunk([text], ascii_only=text.isascii())).values
+
+    def boilerplate_in(self, text: str) -> Dropped | None:
+        """Return which shingles of *text* are boilerplate; None without a table."""
+        if not self.scheme.normalisation.boilerplate:
+            return None
+        chunk = self.normalise.chunk([text], ascii_only=text.isascii())
+        tokens = self.shingler.every_token(chunk)
+        common = self.shingler.boilerplate(tokens.values)
+        found = self.shingler.passages(chunk, tokens, common)
+        passages = tuple(each.words.decode(errors="surrogatepass") for each in found)
+        return Dropped(int(common.sum()), len(common), passages)
 
     def fingerprints(self, chunk: Chunk) -> U8:
         """Return (n, 16) keyed digests of the texts in *chunk*."""

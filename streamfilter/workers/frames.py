@@ -58,6 +58,7 @@ class Part:
     """A part of a batch, as a question: which values are documents, and what are their sketches?"""
 
     scheme: str
+    """The scheme, as in `Sketcher.recipe`."""
     seed: bytes
     recipe: str
     """How to read the values (`documents.reader.Recipe`); "": each is a text, as `as_value`."""

@@ -17,7 +17,6 @@ from typing import IO
 import numpy as np
 
 from streamfilter.documents.reader import reader_of
-from streamfilter.similarity.scheme import scheme_of
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.workers import frames
 
@@ -63,11 +62,7 @@ def _answered(question: frames.Part) -> frames.Answer:
     return frames.Drawn(np.array(rows, np.int64), ids, sketcher.sketch(texts))
 
 
-@lru_cache(SCHEMES_MAX)
-def _sketcher(scheme: str, seed: bytes) -> Sketcher:
-    return Sketcher(scheme_of(scheme), seed=seed)
-
-
+_sketcher = lru_cache(SCHEMES_MAX)(Sketcher.of_recipe)
 _reader = lru_cache(SCHEMES_MAX)(reader_of)
 
 

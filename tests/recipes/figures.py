@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from streamfilter.config.boilerplate import KEY
 from streamfilter.config.loading import load_config
 from streamfilter.files.run import FileRun, filter_files
+from streamfilter.quality.boilerplate import boilerplate_of
 from tests.recipes.streams import STREAMS
 from tests.support.texts import ROOT
+
+WITH_TABLE = ("web",)
+"""Examples that need a table of boilerplate, made of the stream itself."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +52,11 @@ def measured(name: str, *, seed: int, stories: int, recipe: bool, **changes: str
     settings = dict(changes)
     if not recipe:
         settings |= {"input.text": given.text[0], "input.id": f"/{identity}"}
-    overrides = [f"{key}={value}" for key, value in settings.items()]
-    config = load_config([example] if recipe else [], {}, overrides)
     with tempfile.TemporaryDirectory() as directory:
+        if recipe and name in WITH_TABLE:
+            settings[KEY] = str(_table(example, records, given.text[0], Path(directory, "table")))
+        overrides = [f"{key}={value}" for key, value in settings.items()]
+        config = load_config([example] if recipe else [], {}, overrides)
         source, unique, out = (Path(directory, each) for each in ("in.jsonl", "unique", "out"))
         source.write_text("\n".join(lines), encoding="utf-8")
         filter_files(config, FileRun([str(source)], str(unique), str(out), seed=bytes(16)))
@@ -59,3 +67,14 @@ def measured(name: str, *, seed: int, stories: int, recipe: bool, **changes: str
 
     rightly = sum(story(each["matches"][0]) == story(each["source"]) for each in withheld)
     return Figures(len(labels), len(labels) - len(set(labels)), len(withheld), rightly)
+
+
+def _table(example: Path, records: Sequence[dict[str, Any]], pointer: str, path: Path) -> Path:
+    """Write the table of boilerplate of *records*, as `streamfilter boilerplate` does."""
+    scheme = load_config([example], {}).scheme()
+    texts = [each[pointer.removeprefix("/")] for each in records]
+    found = boilerplate_of(
+        texts, scheme, seed=bytes(16), share=0.001, at_least=10, threshold=0.8, compared=0
+    )
+    path.write_bytes(found.table.to_bytes())
+    return path

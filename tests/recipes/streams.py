@@ -254,5 +254,6 @@ def _typed(rng: random.Random, text: str) -> str:
 
 STREAMS: dict[str, Callable[[int, int], Labelled]] = {
     "news": news, "mail": mail, "logs": logs, "social": social, "tickets": tickets,
+    "web": web,
 }  # fmt: skip
 """The streams by the name of their example."""

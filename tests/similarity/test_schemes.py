@@ -25,7 +25,7 @@ OTHER = {
                 "languages": ("en", "de"), "fallback_below": 5},
     Normalisation: {"unicode": "NFC", "casefold": False, "whitespace": False, "digits": True,
                     "invisible": False, "html": True, "ansi": True, "quotes": True,
-                    "hyphens": True, "mask": ("url",), "fold": ("marks",)},
+                    "hyphens": True, "mask": ("url",), "fold": ("marks",), "boilerplate": "a1"},
 }  # fmt: skip
 
 

@@ -147,7 +147,13 @@ function showQuality(quality) {
     `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random among ${counted(arrivals)}, against the whole index; ` +
     "its figures speak of those, not of what comes next: where all were looked at, there is no interval. " +
     `Documents that full buckets hide, since the start: ` +
-    `${counted(quality.faintly_listed_documents)}, ${counted(quality.unlisted_documents)} of them wholly.`;
+    `${counted(quality.faintly_listed_documents)}, ${counted(quality.unlisted_documents)} of them wholly.` + boilerplateNote(quality.boilerplate_left);
+}
+
+/** What the table of boilerplate leaves; nothing without a table. */
+function boilerplateNote({ all, enough, few }) {
+  return all + enough + few === 0 ? "" : ` Boilerplate: ${counted(few)} documents kept fewer than 8 shingles ` +
+    `or none, ${counted(enough)} kept enough, ${counted(all)} have none in the table.`;
 }
 
 function showHistogram(found, threshold) {

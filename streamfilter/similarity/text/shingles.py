@@ -14,14 +14,15 @@ adverts and navigation few.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import I64, U64, distinct
+from streamfilter.similarity.columns import I64, U64, Flags, distinct
 from streamfilter.similarity.hashing import (
     LOWER,
     MASKS,
@@ -32,6 +33,7 @@ from streamfilter.similarity.hashing import (
     uniform,
 )
 from streamfilter.similarity.scheme import FADING, Normalisation, Shingling
+from streamfilter.similarity.text.boilerplate import Table, TokenSet, table_of
 from streamfilter.similarity.text.code_points import LETTER, UNSPACED, classes_in_context
 from streamfilter.similarity.text.normalisation import Chunk, Normaliser, first_bytes
 
@@ -51,6 +53,9 @@ class Tokens:
     values: U64
     starts: I64
     """(n + 1,) text i has values[starts[i]:starts[i + 1]]."""
+    dropped: I64 | None = None
+    """(n,) how many more of text i were boilerplate; negative: all of them were, and they stay.
+    None without a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,31 @@ class Spans:
     """(n + 1,) text i has spans text_starts[i] to text_starts[i + 1]."""
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a text whose shingles all are common."""
+
+    text: int
+    """Number of the text in its chunk."""
+    begin: int
+    """Its tokens are those from *begin* up to *end*."""
+    end: int
+    words: bytes
+    """The normalised text, from the first word to the last."""
+
+
 class Shingler:
     """Turns normalised texts into tokens under one `Shingling` and one secret seed."""
 
-    def __init__(self, shingling: Shingling, *, seed: bytes, fold: tuple[str, ...] = ()) -> None:
-        self._how, self._fold = shingling, fold
+    def __init__(
+        self,
+        shingling: Shingling,
+        *,
+        seed: bytes,
+        fold: tuple[str, ...] = (),
+        boilerplate: str = "",
+    ) -> None:
+        self._how, self._fold, self._table = shingling, fold, boilerplate
         self._anchored = shingling.kind == "stopword"
         self._size = shingling.size + self._anchored
         self._words = shingling.kind != "char"
@@ -80,14 +105,66 @@ class Shingler:
 
     def tokens(self, chunk: Chunk) -> Tokens:
         """Return the tokens of the texts in *chunk*."""
-        tokens = self._all(chunk)
-        return tokens if self._whole else self._thinned(tokens)
+        tokens = self.every_token(chunk)
+        if self._table:
+            tokens = without(tokens, self.boilerplate(tokens.values))
+        if self._whole:
+            return tokens
+        return replace(self._thinned(tokens), dropped=tokens.dropped)
 
-    def _all(self, chunk: Chunk) -> Tokens:
-        """Return all tokens, of 8 bytes."""
+    @cached_property
+    def boilerplate(self) -> TokenSet:
+        """Return the tokens that do not count.
+
+        Raises:
+            TableError: this process has not read the table.
+        """
+        return TokenSet(self.tokens_of(table_of(self._table)))
+
+    def tokens_of(self, table: Table) -> U64:
+        """Return the distinct tokens of a *table*'s shingles."""
+        buffer = b"\0".join(table.words) + bytes(WORD)
+        lengths = np.array([*map(len, table.words)], np.int64)
+        hashes = self._hash(buffer, np.cumsum(lengths + 1) - lengths - 1, lengths)
+        columns = [hashes[table.shingles[:, place]] for place in range(table.shingles.shape[1])]
+        return distinct(self._tokens_of(columns))
+
+    def words(self, chunk: Chunk) -> Spans:
+        """Return the words of the texts in *chunk*."""
+        return _ascii_words(chunk.buffer, chunk.bounds) if chunk.points is None else _words(chunk)
+
+    def runs(self, spans: Spans) -> I64:
+        """Return the number of the first word of each shingle, in the order of the tokens."""
+        inside, _ = _starts_of_runs(spans.text_starts, self._size)
+        return np.flatnonzero(inside[: max(len(spans.starts) - self._size + 1, 0)])
+
+    def passages(self, chunk: Chunk, tokens: Tokens, common: Flags) -> Iterator[Passage]:
+        """Yield the passages that consecutive *common* shingles of a text make.
+
+        *tokens* are all tokens of *chunk*.
+        """
+        spans, owners = self.words(chunk), np.repeat(
+            np.arange(len(tokens.starts) - 1), np.diff(tokens.starts)
+        )  # fmt: skip
+        firsts = self.runs(spans)
+        breaks = np.flatnonzero(np.diff(owners)) + 1
+        edges = np.zeros(len(common) + 1, np.bool_)
+        edges[0] = edges[-1] = True
+        edges[breaks] = True
+        edges[1:-1] |= common[1:] != common[:-1]
+        ends = np.flatnonzero(edges)
+        for begin, end in pairwise(ends.tolist()):
+            if common[begin]:
+                first, last = firsts[begin], firsts[end - 1] + self._size - 1
+                stop = int(spans.starts[last] + spans.lengths[last])
+                text = chunk.buffer[int(spans.starts[first]) : stop]
+                yield Passage(int(owners[begin]), begin, end, text)
+
+    def every_token(self, chunk: Chunk) -> Tokens:
+        """Return all tokens, of 8 bytes, boilerplate among them."""
         buffer, bounds, points = chunk.buffer, chunk.bounds, chunk.points
         if self._words:
-            spans = _ascii_words(buffer, bounds) if points is None else _words(chunk)
+            spans = self.words(chunk)
             hashes = self._hash(buffer, spans.starts, spans.lengths)
             runs = self._runs(hashes, spans.text_starts)
             return self._with_anchor(runs, hashes, spans.text_starts) if self._anchored else runs
@@ -178,6 +255,25 @@ def fading() -> U64:
     while left[-1]:
         left.append(left[-1] * (FADING - 1) // FADING)
     return np.array(left, np.uint64)
+
+
+def without(tokens: Tokens, common: Flags) -> Tokens:
+    """Return *tokens* but the *common* ones; a text that has no others keeps them.
+
+    So a text of boilerplate alone has a set of its own kind. That set shares no token with any
+    other text's set, because theirs have no common token left.
+
+    Example: of texts a b X and X X, with X common, the first keeps a b and the second X X.
+    """
+    dropped = _count(common, tokens.starts)
+    sizes = np.diff(tokens.starts)
+    whole = (dropped == sizes) & (sizes > 0)
+    if not dropped.any():
+        return replace(tokens, dropped=dropped)
+    kept = ~common
+    if whole.any():
+        kept |= np.repeat(whole, sizes)
+    return replace(_only(tokens, kept), dropped=np.where(whole, -dropped, dropped))
 
 
 def _count(flags: NDArray[np.bool_], starts: I64) -> I64:

@@ -1,0 +1,1 @@
+"""Boilerplate: the table, how it is counted, and what it changes in each verb."""
