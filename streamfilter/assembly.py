@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
-from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.reader import Reader
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.entities.scoring import require_library
 from streamfilter.entities.sketching import RecordSketcher

@@ -16,6 +16,7 @@ import click
 from streamfilter.commands import options
 from streamfilter.commands.states import failing
 from streamfilter.config.configuration import Config
+from streamfilter.documents.record_keys import key_with, path_in_key
 from streamfilter.documents.selecting import HEADER, ID_BYTES_MAX
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import viewed
@@ -74,8 +75,9 @@ def command(
         partitions = feed.partitions()
         targets = range(partitions) if config.index.scope == "partition" else [None]
         where = config.input.id or ""
+        path = path_in_key(where)
         for id_ in asked:
-            name = id_.encode()
+            name = id_.encode() if path is None else key_with(path, id_)
             headers = {where.removeprefix(HEADER): name} if where.startswith(HEADER) else {}
             for partition in targets:
                 feed.send(None, key=name, partition=partition, headers=headers)

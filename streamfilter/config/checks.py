@@ -97,8 +97,12 @@ def _schemas(config: Config) -> Iterator[Problem]:
         yield Problem("input.message", "applies only to protobuf values without a frame",
                       "set input.framing: none, or remove input.message")  # fmt: skip
     if not given.has_schema:
-        for key, value in (("schema_file", given.schema_file), ("registry.url", url)):
-            if value is not None:
+        keyed = given.id is not None and given.id.startswith("key#")
+        if keyed and url is not None:
+            yield from _registry(config, url)
+        for key, value, wrong in (("schema_file", given.schema_file, True),
+                                  ("registry.url", url, not keyed)):  # fmt: skip
+            if value is not None and wrong:
                 got = f"does not apply to input.format {given.format}"
                 cure = "set input.format: avro or protobuf, or remove this setting"
                 yield Problem(f"input.{key}", got, cure)
@@ -153,7 +157,13 @@ def _overlaps(config: Config) -> Iterator[Problem]:
 def _overlap(one: str, other: str) -> bool:
     if "value" in (one, other):
         return True
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+    one, other = _steps(one), _steps(other)
+    return one.startswith(other) or other.startswith(one)
+
+
+def _steps(pointer: str) -> str:
+    """Return *pointer* with one spelling of each name; a name and JSON in its string differ."""
+    return re.sub("(?<=[^/])#/", "\0/", pointer).replace("~2", "#") + "/"
 
 
 def _records(config: Config) -> Iterator[Problem]:

@@ -89,7 +89,8 @@ class InputSection(Section):
     )
     id: IdPlace | None = Field(
         default="/id",
-        description="JSON Pointer to the document's id; or key (the record's key); or header:NAME "
+        description="JSON Pointer to the document's id; or key (the record's key); or key#/id (a "
+        "pointer into the key: JSON, or in a registry's frame); or header:NAME "
         "(the last header of that name). null: the source position is the id. With "
         "format text a pointer means null, too.",
     )
@@ -104,7 +105,7 @@ class InputSection(Section):
         description="What happens to tombstones: records with a null value, or null on the way to "
         "every text. forward and drop: as they say. forget: the documents whose id "
         "equals the record's key are forgotten, and the record is forwarded. If "
-        "input.id names a header, that header is used, not the key. Forgetting needs "
+        "input.id names a header or a part of the key, that is used. Forgetting needs "
         "an index that was made, or restored, with forget.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(

@@ -167,12 +167,16 @@ def check_text(value: str) -> str:
 
 
 def check_id(value: str) -> str:
-    """Return *value* if it says where an id is: a pointer, ``key`` or ``header:NAME``."""
+    """Return *value* if it says where an id is: in the value, the key or a header."""
+    if value.startswith("key#/"):
+        return f"key#{check_id(value.removeprefix('key#'))}"
     if value == "key" or (value.startswith("header:") and value != "header:"):
         return value
     if not value.startswith("/"):
         like = f"/{value}" if _NAME.fullmatch(value) else "/id"
-        raise ValueError(f"expected a JSON Pointer such as {like}, key, header:NAME, or null")
+        raise ValueError(
+            f"expected a JSON Pointer such as {like}, key, key#/id, header:NAME, or null"
+        )
     if not {"*", "*#"}.isdisjoint(value.split("/")):
         raise ValueError("expected an id that is there once, not one for each element of an array")
     return check_pointer(value)
@@ -244,7 +248,7 @@ Texts = Annotated[
     WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
 ]
 """One place of a text, or a list of them."""
-IdPlace = Annotated[str, AfterValidator(check_id), _spelled(re.compile("/.*|key|header:.+"))]
+IdPlace = Annotated[str, AfterValidator(check_id), _spelled(re.compile("/.*|key(#/.*)?|header:.+"))]
 Secret = Annotated[
     SecretStr,
     BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),

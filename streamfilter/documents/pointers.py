@@ -138,8 +138,9 @@ def name_of(path: Path) -> str:
 
 
 def overlap(one: Path, other: Path) -> bool:
-    """Return whether one of the two paths leads through the other."""
-    return one[: len(other)] == other or other[: len(one)] == one
+    """Return whether one of the two paths leads through the other, and not into its string."""
+    short, long = sorted((one, other), key=len)
+    return long[: len(short)] == short and type((*long, "")[len(short)]) is not Inside
 
 
 def string_of(found: Any, path: Path) -> str:

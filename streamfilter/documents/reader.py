@@ -12,29 +12,31 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
 from streamfilter.documents.decoding import Wanted, decoder_for
 from streamfilter.documents.fast_json import FORMATS, Shortcut, shortcut
-from streamfilter.documents.pointers import DEPTH, WHOLE, Deleted, Path, Unreadable
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
+from streamfilter.documents.record_keys import ids_in_keys, keys_for
 from streamfilter.documents.rows import Row, Rows
 from streamfilter.documents.schemas import AsksAgain, Schemas, SchemasAway, SchemaUnsettled, ids_in
 from streamfilter.documents.selecting import (
     DOCUMENT_LIMIT,
     FIXED,
     ID_BYTES_MAX,
+    KEY,
     TEXT_LIMIT,
     Fields,
     TextSelection,
     check_size,
     id_beside,
-    id_of_tombstone,
 )
 from streamfilter.model import (
     Document,
     ErrorCode,
-    Headers,
     Malformed,
     Reading,
     Reason,
@@ -51,25 +53,8 @@ PLAIN = frozenset({"json", "text"})
 _NOWHERE = Source("", 0, 0)
 UTF8_BYTES_MAX = 4
 """Bytes of a character at most."""
-DEPTH_MAX = 512
-"""Highest limit of nesting: half of Python's recursion limit, so that no parser reaches it."""
-
 # Anything but white space, control characters and characters that Unicode displays as nothing.
 _VISIBLE = re.compile(f"[^\\s\x00-\x1f\x7f-\x9f{pattern('invisible')}]")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Size limits of a record; a larger one is a dead letter with a code."""
-
-    document_bytes: int = 10 * 1024 * 1024
-    text_characters: int = 2_000_000
-    depth: int = DEPTH
-    """Nesting of objects and arrays, in a value and in JSON that a string of it holds."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.depth <= DEPTH_MAX:
-            raise ValueError(f"limits.depth is {self.depth}; use 1 to {DEPTH_MAX}, such as 64")
 
 
 def is_blank(text: str) -> bool:
@@ -132,18 +117,17 @@ class Reader:
         """Prepare the decoder.
 
         Args:
-            format: a file in `documents/formats`, such as ``json``, or ``fields`` (a record as
-                JSON).
+            format: a file in `documents/formats`, such as ``json``, or ``fields`` (JSON records).
             text: where the text is: a JSON Pointer (RFC 6901) such as ``/body/text``, or ``value``.
                 Several pointers: the texts that exist are joined, one a line.
-            id: where the id is: a pointer, ``key``, or ``header:NAME``; None makes it
-                ``topic-partition-offset``.
+            id: where the id is: a pointer, ``key``, a pointer into the key such as ``key#/id``, or
+                ``header:NAME``; None makes it ``topic-partition-offset``.
             fields: for records, the pointer to each field. The joined fields are the text.
             held_out: for records, the pointer to the field that is not compared, or None.
             limits: sizes beyond which a record is a dead letter.
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
             tombstones: ``forward`` or ``drop`` records without a value; or ``forget`` the documents
-                whose id is their key, and forward them.
+                of their id, and forward them. The id is in the key if *id* is in the value.
             schemas: for formats with schemas, the source of these.
             framed: whether values carry a registry's frame.
             message: for bare values, the schema's message that they hold; None: the first one.
@@ -152,16 +136,17 @@ class Reader:
             ValueError: for anything not listed above; the message names the cure.
             ConfigError: the format needs something that is not there; the message names the cure.
         """
-        if tombstones == "exact_only":
-            raise ValueError("tombstones is 'exact_only', but they have no text; use forward")
         self.limits = limits or Limits()
         self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
-        self._forgotten_id = id_of_tombstone(id) if tombstones == "forget" else None
-        tombstones = "forward" if tombstones == "forget" else tombstones
-        self._tombstone = _policy("tombstones", tombstones, Reason.TOMBSTONE)
-        self._id_beside = id_beside(id)
-        inside = None if self._id_beside is not None or format == "text" else id
         records, depth = format == "fields" or bool(fields), self.limits.depth
+        self._keys = keys_for(id, format, self.limits, schemas if framed else None)
+        self._id_beside = id_beside(id) if self._keys is None else self._keys.id
+        forgets = tombstones == "forget"
+        self._forgotten_id = (self._id_beside or id_beside(KEY)) if forgets else None
+        self._tombstone = _policy(
+            "tombstones", "forward" if forgets else tombstones, Reason.TOMBSTONE
+        )
+        inside = None if self._id_beside is not None or format == "text" else id
         self._select: TextSelection | FieldsReader
         self._shortcut: Shortcut | None = None
         if records:
@@ -176,7 +161,7 @@ class Reader:
         self._unsettled: AsksAgain | None = None
         """The source of schemas, once it did not know an id; None until then."""
         self._recipe: str | None = None
-        if not records and format in PLAIN:
+        if not records and format in PLAIN and schemas is None:
             recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text)
             self._recipe = recipe.as_json()
         wanted = Wanted(self._select.paths, depth, schemas, framed, message)
@@ -201,8 +186,6 @@ class Reader:
         """Return the document in *record*, or why there is none."""
         try:
             return self._read(record)
-        except Deleted:
-            return self._without_value(record)
         except Unreadable as trouble:
             return trouble.reading
         except (MemoryError, OSError, SchemasAway):
@@ -229,7 +212,8 @@ class Reader:
     def _read_until(self, records: Sequence[Record], late: Callable[[], bool]) -> list[Reading]:
         if self._unsettled is not None:
             # One by one, each unknown id would cost its own wait. So look all of them up together.
-            self._unsettled.ask_all(ids_in(records), late)
+            keys = () if self._keys is None else ids_in_keys(records)
+            self._unsettled.ask_all(chain(ids_in(records), keys), late)
         readings: list[Reading] = []
         for record in records:
             try:
@@ -318,15 +302,10 @@ class Reader:
     def _read(self, record: Record) -> Reading:
         if record.headers_error is not None:
             raise Unreadable(ErrorCode.BAD_HEADER, record.headers_error)
-        if isinstance(record, Row):
-            content = record.content()
-            record.refuse_larger(self.limits.document_bytes)
-            text, id_ = self._select(content)
-        elif (value := record.value) is None:
+        try:
+            text, id_ = self._fields(record)
+        except Deleted:
             return self._without_value(record)
-        else:
-            check_size("the value", len(value), "bytes", self.limits.document_bytes, DOCUMENT_LIMIT)
-            text, id_ = self._fields(value, record.headers)
         self._check_text(text)
         if self._empty is not None and is_blank(text):
             return self._empty
@@ -355,14 +334,22 @@ class Reader:
         if self._forgotten_id is None:
             return self._tombstone
         try:
-            name = self._forgotten_id(record)
+            name = str(self._forgotten_id(record))
         except Unreadable:  # it matches no document's id, so this is not an error
             return replace(self._tombstone, forgets=())
         fits = len(name.encode()) <= ID_BYTES_MAX
         return replace(self._tombstone, forgets=(name,) if fits else ())
 
-    def _fields(self, value: bytes, headers: Headers) -> Fields:
-        """Take text and id out of *value*, by the shortcut if that is enough."""
+    def _fields(self, record: Record) -> Fields:
+        """Take text and id out of a record's value, by the shortcut if that is enough."""
+        if isinstance(record, Row):
+            content = record.content()
+            record.refuse_larger(self.limits.document_bytes)
+            return self._select(content)
+        if (value := record.value) is None:
+            raise Deleted(ErrorCode.MISSING_TEXT, "the record has no value")
+        check_size("the value", len(value), "bytes", self.limits.document_bytes, DOCUMENT_LIMIT)
+        headers = record.headers
         if self._shortcut is not None:
             fields = self._shortcut(value, headers)
             if fields is not None:
@@ -373,6 +360,8 @@ class Reader:
 def _policy(key: str, policy: str, reason: Reason) -> Unjudged | None:
     """Return the reading that *policy* prescribes, None if such records are judged."""
     if policy == "exact_only":
+        if reason is Reason.TOMBSTONE:
+            raise ValueError("tombstones is 'exact_only', but they have no text; use forward")
         return None
     verdicts = {"forward": Verdict.PASSTHROUGH, "drop": Verdict.DROPPED}
     if policy not in verdicts:

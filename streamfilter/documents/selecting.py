@@ -148,18 +148,13 @@ def id_at(root: Any, path: Path) -> str | int:
     return checked_string(found, path)
 
 
-def id_beside(where: str | None) -> Callable[[Record], str] | None:
+def id_beside(where: str | None) -> Callable[[Record], str | int] | None:
     """Return a function that takes the id from the key or a header; None if it is in the value."""
     if where == KEY:
         return _key
     if where is not None and where.startswith(HEADER):
         return partial(_header, where.removeprefix(HEADER))
     return None
-
-
-def id_of_tombstone(where: str | None) -> Callable[[Record], str]:
-    """Return a function that takes the id from a tombstone: the id of the documents to forget."""
-    return id_beside(where) or _key
 
 
 def _key(record: Record) -> str:

@@ -26,15 +26,21 @@ class Sent(list[tuple[bytes, dict[str, bytes]]]):
 
 
 @pytest.mark.parametrize(
-    ("where", "headers"),
-    [("null", {}), ("key", {}), ("/id", {}), ("header:story", {"story": b"a1"})],
+    ("where", "key", "headers"),
+    [
+        ("null", b"a1", {}),
+        ("key", b"a1", {}),
+        ("/id", b"a1", {}),
+        ("header:story", b"a1", {"story": b"a1"}),
+        ("key#/payload/id", b'{"payload": {"id": "a1"}}', {}),
+    ],
 )
 def test_a_tombstone_bears_its_id_as_its_key_and_in_the_header_if_one_is_named(
-    tmp_path, monkeypatch, where, headers
+    tmp_path, monkeypatch, where, key, headers
 ):
     sent = Sent()
     monkeypatch.setattr(traffic, "Feed", sent)
     config = tmp_path / "streamfilter.yaml"
     config.write_text(f"input: {{id: {where}, tombstones: forget}}\n")
     assert main(["forget", "--config", str(config), "a1", "--yes"]) == 0
-    assert sent == [(b"a1", headers)]
+    assert sent == [(key, headers)]

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
 from streamfilter.config.loading import load_config
+from streamfilter.documents.limits import Limits
 from streamfilter.documents.pointers import parse_pointer
-from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.reader import Reader
 from streamfilter.documents.schemas import HEADER, OneSchema, Schema, SchemaId
 from streamfilter.documents.varints import as_long, as_string
 from streamfilter.model import (
@@ -96,6 +97,24 @@ def read(by: Reader, value: bytes, headers: Headers = ()) -> Reading:
 def code_of(reading: Reading) -> ErrorCode:
     assert isinstance(reading, Malformed), reading
     return reading.code
+
+
+KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
+
+
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_an_id_inside_a_key_in_a_frame_is_read_by_the_keys_schema(format):
+    shelf = Shelf({5: KEY, 7: ARTICLE, 8: {"type": "string"}})
+    by = Reader(format, id="key#/id", schemas=shelf, tombstones="forget")
+    value = frame(written(VALUE)) if format == "avro" else json.dumps({"text": "a störy"}).encode()
+    seven = written({"id": 7}, KEY)
+    in_header = (("__key_schema_id", b"\0" + (5).to_bytes(4, "big")),)
+    for key, headers in ((frame(seven, 5), ()), (seven, in_header), (b'{"id": "7"}', ())):
+        assert by.read(Record(SOURCE, key, value, headers)) == Document("7", "a störy")
+        assert by.read(Record(SOURCE, key, None, headers)).forgets == ("7",)
+    for key in (frame(written("7", {"type": "string"}), 8), frame(b"", 5), frame(seven + b"x", 5)):
+        assert isinstance(by.read(Record(SOURCE, key, value)), Malformed)
+        assert by.read(Record(SOURCE, key, None)).forgets == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from streamfilter.documents.reader import Limits, Reader, is_blank
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.reader import Reader, is_blank
 from streamfilter.documents.selecting import ID_BYTES_MAX
 from streamfilter.entities.joined import join_fields
 from streamfilter.model import (

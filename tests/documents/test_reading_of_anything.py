@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamfilter.documents.limits import Limits
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.reader import Reader
 from streamfilter.documents.strict_json import check_depth
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 

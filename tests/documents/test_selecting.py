@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfilter.config.types import check_pointer
+from streamfilter.documents.limits import Limits
 from streamfilter.documents.pointers import Unreadable, parse_pointer, pointer_of
-from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.reader import Reader
+from streamfilter.documents.record_keys import key_with, path_in_key
 from streamfilter.documents.selecting import TextSelection
 from streamfilter.model import (
     Document,
@@ -123,6 +125,43 @@ def test_an_id_comes_from_the_last_header_of_its_name():
 
 
 @pytest.mark.parametrize(
+    ("key", "id_", "forgets"),
+    [
+        (b'{"id":7,"x":[]}', "7", ("7",)),
+        ('{"id":"\u00fc"}'.encode(), "ü", ("ü",)),
+        (b'{"id":"\\ud83d"}', "\ufffd", ("\ufffd",)),
+        (b'{"id":"a\\u0000"}', "a\0", ("a\0",)),
+        (None, ErrorCode.MISSING_ID, ()),
+        (b"{}", ErrorCode.MISSING_ID, ()),
+        (b'{"id":null}', ErrorCode.WRONG_TYPE, ()),
+        (b'{"id":[7]}', ErrorCode.WRONG_TYPE, ()),
+        (b'{"id":"' + b"x" * 60_000 + b'"}', ErrorCode.TOO_LARGE, ()),
+        (b'{"id":' + b"7" * 60_000 + b"}", ErrorCode.TOO_LARGE, ()),
+        (b"7", ErrorCode.WRONG_TYPE, ()),
+        (b"", ErrorCode.INVALID_JSON, ()),
+        (b"\0\0\0\0\5\x0e", ErrorCode.INVALID_JSON, ()),
+        (b"\xff", ErrorCode.BAD_UTF8, ()),
+        (b"[" * 60_000, ErrorCode.TOO_DEEP, ()),
+    ],
+)  # fmt: skip
+def test_an_id_comes_from_inside_the_key_and_a_tombstone_names_the_same(key, id_, forgets):
+    for format, value in (("json", {"text": "a"}), ("text", b"a")):
+        reader = Reader(format, id="key#/id", tombstones="forget")
+        reading = read(reader, value, key=key)
+        assert (reading.id if isinstance(reading, Document) else code_of(reading)) == id_
+        assert reader.read(Record(SOURCE, key, None)).forgets == forgets
+    deleted = Reader(text="/after/text", id="key#/id", tombstones="forget")
+    assert read(deleted, {"after": None}, key=key).forgets == forgets
+
+
+def test_an_id_inside_a_key_is_read_through_an_envelope_and_json_in_a_string():
+    enveloped = Reader(id="key#/payload/id")
+    assert read(enveloped, {"text": "a"}, key=b'{"schema":{},"payload":{"id":7}}').id == "7"
+    path = path_in_key("key#/outer#/id")
+    assert read(Reader(id="key#/outer#/id"), {"text": "a"}, key=key_with(path, "7")).id == "7"
+
+
+@pytest.mark.parametrize(
     ("text", "id_"),
     [(["/a", "/a"], None), (["/a", "/a/b"], None), (["/a/*/b", "/a/*"], None),
      (["/b", "/a/b"], "/a"), ("value", "/id"), ([], None)],
@@ -172,7 +211,11 @@ def test_a_pointer_leads_on_into_json_in_a_string(text, id_, document):
         (inside("{}"), ErrorCode.MISSING_TEXT, "there is no /after#/text"),
         ({"after": {"text": "a"}}, ErrorCode.WRONG_TYPE, "/after is an object"),
         ({"after": 7}, ErrorCode.WRONG_TYPE, "/after is an integer"),
-        ({"after#": {"text": "a"}}, ErrorCode.MISSING_TEXT, "the field after# is written /after~2"),
+        (
+            {"after#": {"text": "a"}},
+            ErrorCode.MISSING_TEXT,
+            "there is no /after; the field after# is written /after~2",
+        ),
         (inside({"text": "a", "x": [[[[1]]]]}), ErrorCode.TOO_DEEP, "the JSON in /after: nested"),
         (inside("[" * 60_000), ErrorCode.TOO_DEEP, "the JSON in /after: nested"),
     ],

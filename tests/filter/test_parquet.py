@@ -19,7 +19,8 @@ import pytest
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
-from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.reader import Reader
 from streamfilter.files import inputs
 from streamfilter.files.formats.arrow_values import without_views
 from streamfilter.files.formats.parquet import ParquetTable

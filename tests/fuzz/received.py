@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.reader import Reader
 from streamfilter.documents.schemas import OneSchema, Schema
 from streamfilter.matching import envelope
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged

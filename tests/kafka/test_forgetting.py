@@ -82,3 +82,24 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
     ]  # fmt: skip
     (letter,) = outputs["dead_letter"]
     assert "the id has 60000 bytes" in (header(letter, "__streamfilter.error.message") or "")
+
+
+def test_a_deleted_row_is_forgotten_by_the_id_inside_its_key(stage: Stage) -> None:
+    """Debezium writes an event with its key, `after` is null, and a record without a value."""
+
+    def event(id_: int, after: dict[str, str] | None) -> Input:
+        key = json.dumps({"payload": {"id": id_}}).encode()
+        return Input(json.dumps({"after": after}).encode(), key=key, timestamp=TIMESTAMP)
+
+    row = {"text": TEXT}
+    deleted = event(7, None)
+    gone = Input(None, key=deleted.key, timestamp=TIMESTAMP)
+    broken = Input(deleted.value, key=b"no JSON", timestamp=TIMESTAMP)
+    stage.produce([event(7, row), event(8, row), deleted, gone, broken, event(9, row)])
+    given = {"tombstones": "forget", "id": "key#/payload/id", "text": "/after/text"}
+    counted = run(stage, **{**FORGET, "input": given})
+    assert counted["streamfilter_forgotten_documents_total"] == 1
+    outputs = stage.outputs()
+    assert [header(each, "__streamfilter.match.id") for each in outputs["duplicates"]] == ["7"]
+    keys = [event(7, row).key, deleted.key, deleted.key, b"no JSON", event(9, row).key]
+    assert [each.key for each in outputs["unique"]] == keys

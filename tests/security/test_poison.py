@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.reader import Reader
 from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfilter.documents.reader import Limits, Reader, reader_of
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.reader import Reader, reader_of
 from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.forwarding import Destinations
