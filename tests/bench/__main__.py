@@ -1,6 +1,6 @@
 """All benchmarks: single stages, large indexes, other libraries in the same run, and Kafka.
 
-    python -m tests.bench --only filter --peers --json run.json --plot plots/
+    python -m tests.bench --only filter --peers --json run.json
     python -m tests.bench --only index --large
     python -m tests.bench --only retention
 
@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, help="rounds [5]")
     parser.add_argument("--text", type=Path, help="JSON Lines with a text field, measured too")
     parser.add_argument("--json", type=Path, help="save numbers, machine, versions and settings")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw SVG files")
     asked = parser.parse_args(arguments)
     options = LongOptions(
         repeat=asked.repeat or (1 if asked.quick else 5), quick=asked.quick, text=asked.text,
@@ -47,12 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Without a choice all but the broker's, which not every machine can run.
     names = asked.only or [name for name in BENCHMARKS if name != "kafka"]
     answers = verb.measured(names, options, asked.json, BENCHMARKS)
-    if asked.plot:
-        from tests.bench.plot import draw
-
-        asked.plot.mkdir(parents=True, exist_ok=True)
-        for path in (path for answer in answers for path in draw(answer, asked.plot)):
-            print(path)
     return 0 if all(answer.passed for answer in answers) else verb.WRONG
 
 

@@ -81,19 +81,13 @@ def test_an_index_that_grows_answers_rightly_and_one_that_forgets_does_not(monke
 
 
 @pytest.mark.slow
-def test_an_index_that_forgets_is_measured_drawn_and_held_to_what_it_remembers(
-    monkeypatch, tmp_path
-):
+def test_an_index_that_forgets_is_measured_and_held_to_what_it_remembers(monkeypatch):
     monkeypatch.setattr(retaining, "PERIODS", 2)
     rows, wrong = retaining.live(4_000)
     answer = retaining.result_of(4_000, rows, wrong)
     assert answer.passed
-    from tests.bench.plot import draw
-
     (through,) = answer.tables[retaining.THROUGH]
     assert (through["windows"], through["remembered"]) == (5, 4_499)
-    (picture,) = draw(replace(answer, name="retention"), tmp_path)
-    assert "times the second period" in picture.read_text()
     # All batches have one of three kinds of keys: what is forgotten is still listed.
     monkeypatch.setattr(retaining, "keys_of", lambda number: indexing.keys_of(number % 3))
     assert not retaining.result_of(4_000, *retaining.live(4_000)).passed

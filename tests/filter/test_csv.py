@@ -163,14 +163,3 @@ def test_whole_rows_are_no_text(desk: Desk, capsys: pytest.CaptureFixture[str]) 
     assert "input.format: got text; a row is no text" in capsys.readouterr().err
     assert desk.run(path, id="key") == 78
     assert "a row has no key and headers" in capsys.readouterr().err
-
-
-def test_a_full_disk_at_the_first_row_is_told(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")
-    path = write_csv(desk.path / "in.csv", stories(3))
-    code = main(["filter", str(path), "--unique", "/dev/full", "--duplicates", "/dev/null"])
-    assert code == 75
-    assert "cannot write /dev/full: No space left on device" in capsys.readouterr().err

@@ -365,14 +365,3 @@ def test_a_file_without_rows_gives_one_without_rows(desk: Desk) -> None:
     assert desk.run(path, text="/meta/text") == 0
     kept = pq.read_table(desk.unique)
     assert (kept.num_rows, kept.schema) == (0, SCHEMA)
-
-
-def test_a_full_disk_is_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")
-    path = parquet(desk.path / "in.parquet", articles(20))
-    from streamfilter.cli import main
-
-    arguments = ["--unique", "/dev/full", "--duplicates", "/dev/null", "--text", "/meta/text"]
-    assert main(["filter", str(path), *arguments]) == 75
-    assert "cannot write /dev/full: No space left on device" in capsys.readouterr().err

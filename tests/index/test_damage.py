@@ -109,22 +109,6 @@ def copy_with_log(path: Path, tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
-def test_a_torn_log_gives_an_older_prefix_and_its_progress_says_so(
-    state: Path, tmp_path: Path, seed: int
-) -> None:
-    copy, rng = copy_with_log(state, tmp_path), random.Random(seed)
-    log = max((copy / "rocksdb").glob("*.log"))
-    data = bytearray(log.read_bytes())
-    if seed % 2:
-        data[rng.randrange(len(data))] ^= 0xFF
-    else:
-        del data[rng.randrange(len(data)) :]
-    log.write_bytes(data)
-    assert BATCHES <= read_everything(copy) < BATCHES + 9
-
-
 def test_a_copy_of_a_running_index_is_a_prefix(state: Path, tmp_path: Path) -> None:
     assert read_everything(copy_with_log(state, tmp_path)) == BATCHES + 9
 

@@ -134,15 +134,6 @@ def test_ids_that_another_version_dropped_are_missed_loudly(tmp_path: Path) -> N
         open_index(state, identity(), memory=SMALL, ids=True)
 
 
-def test_an_index_of_a_later_format_is_refused(state: Path) -> None:
-    marker = (state / MARKER_NAME).read_text()
-    (state / MARKER_NAME).write_text(marker.replace('"format": 2', '"format": 3'))
-    with pytest.raises(IndexMismatch, match="format: it has 3, this version 2"):
-        open_index(state, identity(), memory=SMALL)
-    with pytest.raises(IndexMismatch, match="format"):
-        read_identity(state)
-
-
 def test_a_seed_from_a_file_is_nowhere_in_the_directory(tmp_path: Path) -> None:
     secret, path = identity(external_seed=True), tmp_path / "state"
     index = open_index(path, secret, memory=SMALL)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,17 +21,7 @@ from streamfilter.index.rocks.front_file import FILE_NAME
 from tests.index.conftest import SMALL
 from tests.index.samples import COLUMNS, as_a_kill_leaves_it, documents, identity
 
-ROOT = Path(__file__).parents[2]
 BATCH = 60
-WORKER = """
-import sys
-from pathlib import Path
-from tests.index.test_window_front import added, opened
-index = opened(Path(sys.argv[1]))
-while True:
-    added(index, index.progress.next_batch)
-    print(index.progress.next_batch, flush=True)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -160,28 +146,3 @@ def read_to_the_end(path: Path) -> None:
         index.fetch(np.arange(60 * BATCH))
     finally:
         index.close()
-
-
-@pytest.mark.slow
-def test_kills_at_any_moment_hide_no_key(tmp_path: Path) -> None:
-    rng, state = random.Random(5), tmp_path / "state"
-    for _ in range(5):
-        code = [sys.executable, "-c", WORKER, str(state)]
-        with subprocess.Popen(code, cwd=ROOT, stdout=subprocess.PIPE) as worker:
-            assert worker.stdout is not None
-            for _ in range(rng.randint(2, 12)):  # batches, not time: a busy machine does few
-                worker.stdout.readline()
-            time.sleep(rng.uniform(0, 0.02))
-            worker.send_signal(signal.SIGKILL)
-        index = opened(state)
-        reached = index.progress.next_batch
-        for _ in range(rng.randrange(4)):
-            assert_all_found(index, reached)
-            added(index, reached)
-            reached += 1
-        assert_all_found(index, reached)
-        if rng.random() < 0.5:
-            index.close()
-        else:
-            state = killed(state, index)
-    assert reached > 8

@@ -7,15 +7,11 @@ with a group, a changelog and a directory of its own, and nobody touches it.
 The first third of the looks is for the memory to fill. Flat is what has, in the last third, a
 median of at most `GROWN_MAX` times that of the second; of the changelog's bytes a segment on each
 broker may come to it, for they are freed by the segment.
-
-`python -m tests.long.flatness RUN.json PICTURE.svg` draws what the bystander took in each period.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import threading
 import time
@@ -185,17 +181,6 @@ class Flatness:
             if after > GROWN_MAX * before + _slack(name)
         ]
 
-    def by_period(self) -> Iterator[dict[str, float]]:
-        """Yield the medians of each period that has passed."""
-        for number in range(int(self.periods)):
-            looks = [
-                look for look in self.looks if int(look.seconds / self.period_seconds) == number
-            ]
-            if looks:
-                names = looks[0].figures()
-                figures = {name: round(_median(name, looks), 2) for name in names}
-                yield {"period": number + 1, "records": looks[-1].records, **figures}
-
     def as_json(self) -> dict[str, Any]:
         return {
             "rule": f"median of the last third of looks <= {GROWN_MAX} x the second third's, "
@@ -207,7 +192,6 @@ class Flatness:
                 name: {"second": round(before, 2), "last": round(after, 2)}
                 for name, before, after in self.medians()
             },
-            "by_period": list(self.by_period()),
         }
 
 
@@ -280,31 +264,3 @@ class Looking:
 
     def as_json(self) -> dict[str, Any]:
         return {"bystander_starts": self._bystander.starts, **self.flatness.as_json()}
-
-
-def draw(run: Path, path: Path) -> None:
-    """Draw, as a file at *path*, what a bystander took in each period of a saved *run*."""
-    from streamfilter.monitoring.colours import AMBER, BLUE, GREEN, GREY
-    from tests.bench import plot
-
-    lines = (
-        ("bystander disk_mib", GREEN, "disk, {:.0f} MiB"),
-        ("bystander resident_mib", GREY, "resident memory, {:.0f} MiB"),
-        ("bystander changelog_mib", AMBER, "changelog on all brokers, {:.1f} MiB"),
-        ("bystander changelog_records", BLUE, "changelog, {:,.0f} offsets"),
-    )
-    _, *rows = json.loads(run.read_text())["by_period"]
-    title = "A filter that forgets, while brokers fail"
-    plot.picture(path, lambda axes: plot.through_periods(axes, rows, lines, title=title))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.long.flatness", description=__doc__)
-    parser.add_argument("run", type=Path, help="the JSON of a soak with a retention")
-    parser.add_argument("picture", type=Path, help="an SVG file to write")
-    options = parser.parse_args()
-    draw(options.run, options.picture)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,5 @@
 """A soak's looks: what is flat, what has grown, and whether sizes are what they say."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +19,6 @@ from tests.long.flatness import (
     Flatness,
     Look,
     Size,
-    draw,
     size_of,
 )
 from tests.support.stage import Stage
@@ -66,24 +64,12 @@ def test_too_few_looks_say_nothing() -> None:
     flatness = looked(1.0)
     flatness.looks.pop()
     assert flatness.grown() == ["59 looks are too few to say"]
-    assert Flatness(1.0).as_json()["by_period"] == []
     assert Flatness(1.0).latest() == "after 0.0 periods: "
 
 
-def test_figures_are_told_period_by_period() -> None:
+def test_figures_are_medians_of_thirds() -> None:
     told = looked(1, 3, 5, 7, 9).as_json()
-    assert [each["wronged disk_mib"] for each in told["by_period"]] == [2, 6]
     assert told["thirds"]["wronged disk_mib"] == {"second": 5, "last": 9}
-
-
-def test_what_the_bystander_took_is_drawn_from_the_second_period_on(tmp_path: Path) -> None:
-    flatness = looked(1, 1, 2, 2, 3, 3)
-    for look in flatness.looks:
-        look.sizes["bystander"] = look.sizes["wronged"]
-    run, path = tmp_path / "run.json", tmp_path / "run.svg"
-    run.write_text(json.dumps(flatness.as_json()))
-    draw(run, path)
-    assert "disk, 2 MiB" in path.read_text()
 
 
 def test_sizes_are_those_of_files_processes_and_topics(kafka: RealKafka, tmp_path: Path) -> None:
