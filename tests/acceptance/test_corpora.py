@@ -66,9 +66,7 @@ def settings(kind: str, size: int, *, partitions: int) -> dict[str, Any]:
 
 def run_to_the_end(stage: Stage, lines: list[bytes], partitions: int, **sections: Any) -> Path:
     stage.produce(Input(line, partition=row % partitions) for row, line in enumerate(lines))
-    process = stage.start(**sections)
-    stage.drain(process)
-    assert process.terminate() == 0
+    stage.run(**sections)
     return stage.configuration(**sections)
 
 

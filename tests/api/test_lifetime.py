@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import streamfilter
-from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked, IndexRefused
+from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked
 from streamfilter.collection.identity import new_scheme
 from streamfilter.index.rocks.rocks_index import RocksIndex
 
@@ -191,18 +191,6 @@ def test_an_id_that_no_file_could_hold_is_told():
         with pytest.raises(ValueError, match="is no UTF-8 text; name it otherwise"):
             call("half \ud83d", TEXT)
     assert len(stories) == 0
-
-
-def test_a_copy_in_its_own_directory_is_refused_before_anything_is_written(tmp_path: Path):
-    stories = Deduplicator(tmp_path / "memory")
-    stories.add("a", TEXT)
-    (tmp_path / "link").symlink_to(tmp_path / "memory")
-    for path in (tmp_path / "memory" / "copy", tmp_path / "link" / "copy"):
-        with pytest.raises(IndexRefused, match="may hold nothing else"):
-            stories.save(path)
-    stories.close()
-    with Deduplicator(tmp_path / "memory") as again:
-        assert "a" in again
 
 
 def test_every_exported_name_is_there():

@@ -30,34 +30,6 @@ def test_clusters_floods_templates_and_bursts_do_not_mislead_the_audit(stream, s
     assert set(row["figures"]["audit_recall"]["says"]) == {"upper bound" if forgets else "interval"}
 
 
-def test_a_record_goes_on_where_it_ended_and_begins_anew_with_other_code(tmp_path, monkeypatch):
-    ran = []
-
-    def row(stream: str, shape: str, runs: int) -> dict:
-        ran.append((stream, shape, runs))
-        return {"stream": stream, "shape": shape, "runs": runs}
-
-    def measured(runs: int, *shapes: str) -> list:
-        ran.clear()
-        words = ["--runs", str(runs), "--streams", "news", "--figures", str(tmp_path / "record")]
-        monkeypatch.setattr("sys.argv", ["coverage", *words, "--shapes", *shapes])
-        coverage.main()
-        return [shape for _, shape, _ in ran]
-
-    monkeypatch.setattr(coverage, "row", row)
-    assert measured(20, "5 x 12") == ["5 x 12"]
-    assert measured(20, *measuring.SHAPES) == ["10 x 10", "16 x 6"]
-    assert measured(10, *measuring.SHAPES) == []
-    assert measured(30, "16 x 6") == ["16 x 6"]
-    monkeypatch.setattr(coverage, "code_of", lambda: "another")
-    assert measured(20, "5 x 12") == ["5 x 12"]
-    rows = json.loads((tmp_path / "record").read_text())["rows"]
-    assert [(each["shape"], each["runs"]) for each in rows] == [
-        ("5 x 12", 20), ("10 x 10", 20), ("16 x 6", 30)
-    ]  # fmt: skip
-    assert [each["code"] == "another" for each in rows] == [True, False, False]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("shape", measuring.SHAPES)
 @pytest.mark.parametrize("stream", measuring.STREAMS)

@@ -4,49 +4,10 @@ import sys
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
-from deploy.local.real import RealKafka
 from tests.support.stage import Stage
-from tests.support.topics import Input, create_topics, produce, read_committed
-
-
-@pytest.fixture(scope="module")
-def own_kafka(kafka):
-    """A broker to kill: the session's one belongs to everybody."""
-    with RealKafka() as broker:
-        yield broker
-
-
-def test_what_was_acknowledged_survives_kill_and_restart(own_kafka):
-    create_topics(own_kafka.bootstrap, {"survivor": 2})
-    produce(own_kafka.bootstrap, "survivor", [Input(b"a"), Input(b"b", partition=1)])
-    own_kafka.nodes[0].kill()
-    own_kafka.nodes[0].start()
-    own_kafka.wait_until_ready()
-    assert [r.value for r in read_committed(own_kafka.bootstrap, "survivor")] == [b"a", b"b"]
-
-
-def test_a_paused_node_does_not_answer_and_a_resumed_one_does(own_kafka):
-    create_topics(own_kafka.bootstrap, {"frozen": 1})
-    own_kafka.nodes[0].pause()
-    try:
-        with pytest.raises(BrokerUnavailableError, match="did not become ready"):
-            own_kafka.wait_until_ready(timeout_seconds=1)
-    finally:
-        own_kafka.nodes[0].resume()
-    produce(own_kafka.bootstrap, "frozen", [Input(b"thawed")])
-    assert len(read_committed(own_kafka.bootstrap, "frozen")) == 1
-
-
-def test_a_topic_that_does_not_exist_is_an_error(kafka):
-    failed = []
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 3000})
-    producer.produce("nobody-made-me", b"x", on_delivery=lambda error, _: failed.append(error))
-    producer.flush(20)
-    assert failed
-    assert failed[0] is not None
+from tests.support.topics import read_committed
 
 
 def test_the_reader_refuses_to_call_an_open_transaction_everything(kafka, stage: Stage):
@@ -59,23 +20,6 @@ def test_the_reader_refuses_to_call_an_open_transaction_everything(kafka, stage:
         read_committed(kafka.bootstrap, stage.unique, settle_seconds=1)
     producer.abort_transaction(30)
     assert read_committed(kafka.bootstrap, stage.unique) == []
-
-
-def test_clients_of_the_second_listener_are_sent_to_the_proxy(kafka):
-    ports = kafka.nodes[0].ports
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports.proxied}"})
-    assert admin.list_topics(timeout=30).brokers[1].port == ports.proxy
-    assert kafka.bootstrap_proxied == f"127.0.0.1:{ports.proxy}"
-
-
-def test_three_nodes_lose_one_and_go_on(kafka):
-    with RealKafka(nodes=3, properties={"broker.session.timeout.ms": "3000"}) as cluster:
-        cluster.create_topics({"replicated": 3})
-        produce(cluster.bootstrap, "replicated", [Input(b"before", partition=p) for p in range(3)])
-        cluster.nodes[1].kill()
-        produce(cluster.bootstrap, "replicated", [Input(b"after", partition=p) for p in range(3)])
-        values = [record.value for record in read_committed(cluster.bootstrap, "replicated")]
-    assert values == [b"before", b"after"] * 3
 
 
 def test_without_java_the_error_names_the_cure(monkeypatch):

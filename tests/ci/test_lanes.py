@@ -1,6 +1,5 @@
 """What each of xdist's workers begins with, and what is left to the end."""
 
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -68,23 +67,3 @@ def test_each_worker_begins_with_what_takes_longest_and_one_in_four_never_waits(
     for lane in lanes:
         assert len(lane) == len(ITEMS) // 4
         assert not any(map(seconds, lane[-5:])), "quick ones are what others take over"
-
-
-def test_a_file_that_is_not_all_quick_stays_together():
-    """Its fixtures may be a cluster."""
-    names = [item.nodeid[0] for item in arrange(ITEMS, 4)]
-    long = [name for name in names if name not in "ad"]
-    assert len([name for name, after in pairwise([*long, ""]) if name != after]) == len(set(long))
-
-
-def test_without_a_broker_all_work_and_with_nothing_else_all_wait():
-    working = [item for item in ITEMS if not item.get_closest_marker("kafka")]
-    assert [files(lane)[0] for lane in slices(arrange(working, 2), 2)] == ["f", "b"]
-    waiting = some("e", 7, "kafka") + some("c", 3, "kafka")
-    assert files(arrange(waiting, 2)) == ["e", "c"]
-
-
-def test_a_test_may_say_how_long_it_takes():
-    for own in (1, 70):
-        marks = [pytest.mark.kafka.mark, pytest.mark.slow(own).mark]
-        assert seconds(SimpleNamespace(iter_markers=marks.__iter__)) == own

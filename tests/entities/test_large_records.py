@@ -27,8 +27,7 @@ def test_a_record_that_the_changelog_cannot_take_is_a_dead_letter_before_it_is_j
     stage.produce([customer(0), customer(1, words=2_000), customer(2), customer(1, words=2_000)])
     settings = {**FIELDS, "input": {**FIELDS["input"], "topic": stage.input}}
     process = stage.start(**settings, limits={"dead_letter_share": 1.0})
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
+    stage.end(process)
     outputs = stage.outputs()
     assert [each.key for each in outputs["unique"]] == [b"k0", b"k2"]
     assert [each.key for each in outputs["dead_letter"]] == [b"k1", b"k1"]
@@ -43,7 +42,5 @@ def test_a_record_that_the_changelog_cannot_take_is_a_dead_letter_before_it_is_j
 def test_a_changelog_that_is_made_takes_what_the_largest_output_takes(stage: Stage):
     stage.produce([customer(0), customer(1, words=20_000)])
     settings = {**FIELDS, "input": {**FIELDS["input"], "topic": stage.input}}
-    process = stage.start(**settings)
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
+    stage.run(**settings)
     assert [each.key for each in stage.outputs()["unique"]] == [b"k0", b"k1"]

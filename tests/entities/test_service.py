@@ -20,9 +20,7 @@ SETTINGS = {
 
 def run(stage: Stage, records: list[dict[str, str]]) -> None:
     stage.produce([Input(json.dumps(record).encode()) for record in records])
-    process = stage.start(**{**SETTINGS, "input": {**SETTINGS["input"], "topic": stage.input}})
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
+    stage.run(**{**SETTINGS, "input": {**SETTINGS["input"], "topic": stage.input}})
 
 
 def test_planted_customers_are_found_though_the_index_was_lost_between(stage: Stage) -> None:

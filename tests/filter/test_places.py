@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -189,30 +187,6 @@ def test_the_size_of_batches_changes_no_output(desk: Desk, documents: int) -> No
     expected = desk.outputs
     assert desk.run(path, set=f"batch.documents={documents}") == 0
     assert desk.outputs == expected
-
-
-def test_gzip_goes_in_and_out_and_equal_runs_give_equal_bytes(desk: Desk, tmp_path: Path) -> None:
-    lines = lines_of(stories(50))
-    packed = desk.path / "in.jsonl.gz"
-    packed.write_bytes(gzip.compress(b"\n".join(lines)))
-    target = desk.path / "unique.gz"
-    found = []
-    for _ in range(2):
-        assert desk.run(packed, unique=target) == 0
-        found.append(target.read_bytes())
-    assert found[0] == found[1]
-    assert desk.run(write(desk.path / "plain", lines)) == 0
-    assert gzip.decompress(found[0]) == desk.unique.read_bytes()
-
-
-def test_damaged_gzip_stops_with_the_last_good_line(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    packed = desk.path / "in.gz"
-    packed.write_bytes(gzip.compress(b"\n".join(lines_of(stories(500))))[:-400])
-    assert desk.run(packed) == 65
-    assert "damaged gzip data after line" in capsys.readouterr().err
-    assert not desk.unique.exists()
 
 
 def test_standard_input_and_output_serve_as_files(desk: Desk) -> None:

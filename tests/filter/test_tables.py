@@ -86,17 +86,6 @@ def test_a_memory_is_kept_over_runs_and_knows_rows_by_their_numbers(
 
 
 @formats
-def test_a_file_that_changed_under_a_memory_is_refused(
-    desk: Desk, format: Format, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = told(60)
-    assert desk.run(format.file(desk.path, rows), state="memory") == 0
-    rows[7]["text"] = "Another text, which was not there when the memory was made"
-    assert desk.run(format.file(desk.path, rows), state="memory") == 78
-    assert "is not what it was" in capsys.readouterr().err
-
-
-@formats
 def test_what_was_read_is_summed_up_for_a_memory_and_for_nobody_else(
     desk: Desk, format: Format
 ) -> None:

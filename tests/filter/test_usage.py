@@ -69,16 +69,6 @@ def test_a_state_without_a_name_is_refused(
     assert "is the variable set" in capsys.readouterr().err
 
 
-def test_a_state_directory_that_is_a_link_is_not_followed(
-    desk: Desk, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (desk.path / "link").symlink_to(tmp_path / "elsewhere")
-    assert desk.run(source, state="link") == 78
-    assert "is a symbolic link" in capsys.readouterr().err
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
 def test_the_directory_of_a_deduplicator_is_no_state_and_stays_as_it_was(
     desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,11 +53,6 @@ def test_the_check_of_a_seed_is_another_for_another_index() -> None:
     assert len(checks) == 5
 
 
-def test_another_format_is_refused_before_anything_else_is_read() -> None:
-    with pytest.raises(IndexMismatch, match="format: it has 99, this version 2"):
-        decode_identity(b'{"format": 99, "and": "who knows"}')
-
-
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b"{}", b'{"format": "1"}', b"[" * 9_000])
 def test_bytes_that_are_no_identity_are_refused(data: bytes) -> None:
     with pytest.raises(FormatError):

@@ -27,17 +27,12 @@ def admin(stage: Stage) -> AdminClient:
 
 def run(stage: Stage, settings: Settings = SETTINGS) -> str:
     """Start, drain and stop; return the log."""
-    process = stage.start(**settings)
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
-    return process.log.read_text()
+    return stage.run(**settings)
 
 
 def refused(stage: Stage) -> str:
     """Start a process that must refuse to work; return what it says."""
-    process = stage.start(**SETTINGS)
-    assert process.wait_for_exit() == REFUSED, process.told("was not refused")
-    return process.log.read_text()
+    return stage.refused(**SETTINGS)
 
 
 def commit(stage: Stage, offsets: Mapping[int, int]) -> None:

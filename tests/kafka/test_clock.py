@@ -5,7 +5,6 @@ Only the filter's clock is wrong; the broker's and the records' timestamps are r
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -15,7 +14,7 @@ from tests.kafka.story import bytes_of, records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.shifted_clock import ShiftedClock
 from tests.support.stage import Stage
-from tests.support.topics import ANY_TIME, Input, alter_topic, create_topics, header
+from tests.support.topics import Input, create_topics
 
 SEED = 20_261_127
 HOUR = 3_600
@@ -115,22 +114,3 @@ def test_a_clock_that_the_changelogs_broker_does_not_believe_is_no_verdict_on_an
     stop(process)
     assert stage.outputs()["dead_letter"] == []
     assert bytes_of(stage) == undisturbed(make_stage, story)
-
-
-def test_a_letter_of_the_present_waits_for_a_clock_that_its_broker_believes(
-    stage: Stage, clock: ShiftedClock
-) -> None:
-    story = records(texts(random.Random(SEED + 4), BATCH))
-    odd = replace(story[3], timestamp=story[3].timestamp * 1_000)
-    alter_topic(stage.bootstrap, stage.input, ANY_TIME)
-    stage.produce([*story[:3], odd, *story[4:]])
-    clock.shift(2 * HOUR)
-    process = start(stage, clock)
-    assert process.wait_for_exit() == ExitCode.TEMPORARY, process.told("went on")
-    said = process.log.read_text()
-    assert f"{stage.dead_letter} refuses the present time of this host: INVALID_TIMESTAMP" in said
-    clock.shift(0)
-    stage.drain(process := start(stage, clock))
-    stop(process)
-    (letter,) = stage.outputs()["dead_letter"]
-    assert header(letter, "__streamfilter.error.offset") == "3"

@@ -39,8 +39,7 @@ STATIC = {
 
 def finish(stage: Stage, process: FilterProcess) -> dict[str, tuple[str, str | None]]:
     """Let *process* work everything off, end it, and return the verdicts."""
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
+    stage.end(process)
     return verdicts(stage)
 
 

@@ -115,9 +115,7 @@ def test_a_start_on_a_full_disk_waits_for_room_and_hears_sigterm(
     filling, settings = Filling(stage, ballast), with_small_buffers(stage, small_disk / "state")
     filling.send()
     if used:
-        process = stage.start(**settings)
-        stage.drain(process)
-        assert process.terminate() == 0
+        stage.run(**settings)
         filling.send()
     fill(ballast)
     process = stage.start(**settings)
@@ -158,8 +156,7 @@ def test_a_standby_or_takeover_that_opens_its_index_on_a_full_disk_waits_for_roo
     waiting.wait_for_state("paused:disk")
     assert_told(waiting)
     ballast.unlink()
-    stage.drain(waiting)
-    assert waiting.terminate() == 0
+    stage.end(waiting)
     assert verdicts(stage) == replayed(make_stage, stage)
 
 

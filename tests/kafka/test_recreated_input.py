@@ -27,10 +27,7 @@ def admin(stage: Stage) -> AdminClient:
 
 def run(stage: Stage, *arguments: str) -> str:
     """Start, drain and stop; return the log."""
-    process = stage.start(arguments=arguments, **SETTINGS)
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
-    return process.log.read_text()
+    return stage.run(arguments=arguments, **SETTINGS)
 
 
 def refused(process: FilterProcess) -> str:

@@ -97,20 +97,6 @@ def test_a_dead_letter_that_its_topic_refuses_is_sent_again_with_the_present_tim
     assert len(verdicts(stage)) == len(stories)
 
 
-def test_who_refuses_its_dead_letters_is_named_and_stops_the_service(stage: Stage):
-    # Of 1970, so that the broker would delete it as soon as it looks.
-    alter(stage, stage.input, {**ANY_TIME, "retention.ms": "-1"})
-    # Nothing that carries a time of now or later is taken.
-    alter(stage, stage.dead_letter, {"message.timestamp.before.max.ms": "1"})
-    alter(stage, stage.dead_letter, {"message.timestamp.after.max.ms": "0"})
-    stage.produce([Input(b"{", timestamp=1)])
-    process = stage.start(**NARROW)
-    assert process.wait_for_exit() == 75, process.told("did not stop")
-    said = process.log.read_text()
-    assert f"{stage.dead_letter} refuses the present time of this host" in said
-    assert "look at the topic's message.timestamp.*.max.ms" in said
-
-
 def test_a_compacted_output_gets_no_record_without_a_key(stage: Stage):
     stories = records(texts(random.Random(SEED), 60))
     keyless = {5, 6, 40}
@@ -145,9 +131,7 @@ def test_topics_that_are_compacted_later_cost_a_transaction_each_however_many_ha
     for topic in (stage.unique, stage.duplicates, stage.dead_letter):
         alter(stage, topic, {"cleanup.policy": "compact"})
     stage.produce([*keyless[:100], *stories[:10], *keyless[100:]])
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
-    log = process.log.read_text()
+    log = stage.end(process)
     assert log.count("transaction aborted") == 2, process.told("learned one by one")
     assert "became compacted: no record without a key goes there any more" in log
     assert "deliveries are watched" not in log

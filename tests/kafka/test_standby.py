@@ -103,8 +103,7 @@ def test_a_backup_of_a_running_index_and_the_changelogs_tail_give_the_verdicts_o
     backup, again = str(stage.directory / "backup"), str(stage.directory / "again")
     assert main(["backup", "--state", str(stage.directory / "one"), backup, "-s", seed_file]) == 0
     stage.produce(records(stories[200:300], partitions=2, first=200))
-    stage.drain(process)
-    assert process.terminate() == 0
+    stage.end(process)
     assert main(["restore", backup, "--state", again]) == 0
     assert main(["verify", "--state", again, "-s", seed_file]) == 0, capsys.readouterr().out
     brought_back = stage.start(state="again", **SETTINGS)

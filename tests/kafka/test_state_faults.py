@@ -28,9 +28,7 @@ def test_an_index_with_broken_blocks_is_restored_loudly_and_misjudges_nothing(
     stage = make_stage(partitions=2)
     stories = texts(random.Random(SEED), 400)
     stage.produce(records(stories[:250], partitions=2))
-    process = stage.start(**SETTINGS)
-    stage.drain(process)
-    assert process.terminate() == 0
+    stage.run(**SETTINGS)
     damage(stage.directory / "state", random.Random(SEED))
     process = stage.start(**SETTINGS)
     stage.produce(records(stories[250:], partitions=2, first=250))
@@ -49,8 +47,7 @@ def test_256_descriptors_are_enough_and_too_few_are_a_clear_end(stage: Stage) ->
     stories = texts(random.Random(SEED + 2), 200)
     stage.produce(records(stories))
     process = with_descriptors(stage, 256)
-    stage.drain(process)
-    assert process.terminate() == 0
+    stage.end(process)
     assert len(verdicts(stage)) == 200
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 256
     starved = with_descriptors(stage, 64)

@@ -54,9 +54,7 @@ def replayed(make_stage: Callable[..., Stage], stage: Stage) -> dict[str, tuple[
     assert sorted(order) == sorted(by_place)
     alone = make_stage()
     alone.produce(Input(by_place[place].value, key=by_place[place].key) for place in order)
-    process = alone.start(**SETTINGS)
-    alone.drain(process)
-    assert process.terminate() == 0
+    alone.run(**SETTINGS)
     return verdicts(alone)
 
 
@@ -69,8 +67,7 @@ def test_the_second_takes_over_when_the_worker_is_killed(make_stage: Callable[..
     worker.wait_for(lambda s: sum(s["positions"].values()) >= 100, what="some progress")
     worker.kill()
     stage.produce(records(stories[200:], partitions=2, first=200))
-    stage.drain(waiting)
-    assert waiting.terminate() == 0
+    stage.end(waiting)
     found = verdicts(stage)
     assert len(found) == 400
     assert found == replayed(make_stage, stage)
@@ -85,8 +82,7 @@ def test_the_standby_takes_over_at_once_after_sigterm(make_stage: Callable[..., 
     stage.produce(records(texts(random.Random(SEED + 2), 50)))
     patient = {"session_timeout": "5m", "transaction_timeout": "5s"}
     worker, waiting = one_and_another(stage, {**SETTINGS, "kafka": patient})
-    stage.drain(worker)
-    assert worker.terminate() == 0
+    stage.end(worker)
     assert "stopped; everything taken is committed" in worker.log.read_text()
     waiting.wait_for_state("running")  # long before the session of one that left silently ends
     assert waiting.terminate() == 0

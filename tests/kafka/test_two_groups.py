@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 from confluent_kafka import Producer
 
-from streamfilter.engine import changelog
 from streamfilter.engine.changelog_header import BATCH, kind_of
-from streamfilter.model import BatchMark
 from tests.kafka.story import records, texts, verdicts
 from tests.kafka.test_takeover import SETTINGS, replayed
 from tests.support.stage import Stage
@@ -30,17 +27,14 @@ def test_a_second_group_is_refused_by_name_and_writes_nothing(
     stage.drain(first)
     before = end_offsets(stage.bootstrap, stage.changelog)
     other = {**SETTINGS["kafka"], "group": f"{stage.group}-other"}
-    second = stage.start(
+    told = stage.refused(
         state="two", **{**SETTINGS, "kafka": other}, index={"changelog": stage.changelog}
     )
-    assert second.wait_for_exit() == 78, second.told("was not refused")
-    told = second.log.read_text()
     assert f"belongs to the group '{stage.group}'" in told
     assert f"{stage.group}-other" in told
     assert end_offsets(stage.bootstrap, stage.changelog) == before
     stage.produce(records(stories[60:], first=60))
-    stage.drain(first)
-    assert first.terminate() == 0
+    stage.end(first)
     assert verdicts(stage) == replayed(make_stage, stage)
 
 
@@ -74,33 +68,3 @@ def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committe
     assert "another program writes this changelog, so judging stopped" in (process.log.read_text())
     assert f"that no process of the group '{stage.group}' wrote" in process.log.read_text()
     assert len(verdicts(stage)) == 60
-
-
-def test_a_strangers_next_batch_that_is_committed_while_we_start_is_not_taken_for_ours(
-    stage: Stage,
-) -> None:
-    """Open when the start asked for the end, and with the very number: it was applied as ours."""
-    stories = texts(random.Random(SEED + 2), 60)
-    stage.produce(records(stories[:40]))
-    process = stage.start(**SETTINGS)
-    stage.drain(process)
-    assert process.terminate() == 0
-    written = [each.value or b"" for each in read_committed(stage.bootstrap, stage.changelog)]
-    last = changelog.decode_batch(written[-1])
-    number, end = last.mark.number + 1, last.mark.next_ordinal
-    ends = tuple(replace(span, start=span.end) for span in last.mark.spans)
-    theirs = replace(last, mark=BatchMark(number, end, end, ends), writer=b"")
-    stranger = Producer(
-        {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.stranger"}
-    )
-    stranger.init_transactions(60)
-    stranger.begin_transaction()
-    stranger.produce(stage.changelog, value=changelog.encode_batch(theirs), partition=0)
-    stranger.flush(60)
-    stage.produce(records(stories[40:], first=40))
-    process = stage.start(**SETTINGS)
-    process.wait_for_state("restoring")
-    stranger.commit_transaction(60)
-    assert process.wait_for_exit() == 78, process.told("took it for ours")
-    assert f"that no process of the group '{stage.group}' wrote" in process.log.read_text()
-    assert len(verdicts(stage)) == 40

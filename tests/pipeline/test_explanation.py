@@ -216,16 +216,3 @@ def test_one_reason_from_the_command_line_whoever_is_asked(case, tmp_path, capsy
     assert bool(withheld) is (verdict == "near_duplicate")
     if withheld:
         assert json.loads(withheld[0])["method"] == method
-
-
-def test_compare_takes_records_where_documents_are_records(capsys):
-    one = json.dumps({"name": "Ann Lee", "address": "1 Elm Street", "phone": "555-123-4567"})
-    other = json.dumps({"name": "Ann Lea", "address": "1 Elm Street", "phone": "555-123-4567"})
-    fields = ["-s", "input.format=fields", "-s", "similarity.threshold=0.75", "-s",
-              "input.fields={/name: words, /address: words, /phone: digits}"]  # fmt: skip
-    assert main(["compare", one, other, *fields]) == 0
-    out = capsys.readouterr().out
-    assert "2 of 3 fields: /address, /phone" in out
-    assert "near_duplicate: they meet; score 0.9" in out
-    assert main(["compare", "no record", other, *fields]) == 64
-    assert "give one as JSON" in capsys.readouterr().err

@@ -50,9 +50,7 @@ def test_only_the_changelog_s_header_and_the_state_hold_it(stage: Stage, tmp_pat
 
 def test_a_seed_of_the_operator_s_file_is_written_nowhere(stage: Stage) -> None:
     stage.produce(records(texts(random.Random(SEED), 20)))
-    process = stage.start()
-    stage.drain(process)
-    assert process.terminate() == 0
+    stage.run()
     given = (stage.directory / "seed").read_bytes()
     written = [content(each) for each in read_committed(stage.bootstrap, stage.changelog)]
     state = stage.directory / "state"

@@ -128,6 +128,22 @@ class Stage:
 
         process.wait_for(drained, what=f"end of the input {ends}", timeout_seconds=timeout_seconds)
 
+    def end(self, process: FilterProcess) -> str:
+        """Let *process* come to the end of the input, and stop it; return its log."""
+        self.drain(process)
+        assert process.terminate() == 0, process.told("did not end well")
+        return process.log.read_text()
+
+    def run(self, **settings: Any) -> str:
+        """Run a filter to the end of the input; return its log."""
+        return self.end(self.start(**settings))
+
+    def refused(self, code: int = 78, **settings: Any) -> str:
+        """Start a filter that must end with *code*; return its log."""
+        process = self.start(**settings)
+        assert process.wait_for_exit() == code, process.told("ended otherwise")
+        return process.log.read_text()
+
     def outputs(self) -> dict[str, list[Record]]:
         """Return what is committed to ``unique``, ``duplicates`` and ``dead_letter``."""
         topics = {
