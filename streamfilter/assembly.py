@@ -57,6 +57,7 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
         text=config.input.text,
         id=config.input.id,
         fields=tuple(config.input.fields),
+        values=config.scheme().pointers,
         held_out=config.input.held_out,
         limits=Limits(
             document_bytes=config.limits.document,

@@ -125,6 +125,9 @@ class Document:
     id: str
     text: str
     """Empty if a worker process has read and sketched it: the text is then not needed here."""
+    values: tuple[str | None, ...] = ()
+    """The values compared beside the text, as canonical strings, in the scheme's order. None: the
+    record has no such value. Empty as `text` is, and if the scheme compares none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from streamfilter.documents.reader import is_blank
+from streamfilter.documents.sketching import sketched
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.index.selection import documents_at
 from streamfilter.matching.decision import Outcome
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared
+from streamfilter.model import Document
 from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
@@ -68,11 +71,11 @@ class Collection:
         *,
         seed: bytes,
         retention: Retention = UNLIMITED,
-        sketch: Callable[[Sequence[str]], Sketches] | None = None,
+        sketch: Callable[[Sequence[Document]], Sketches] | None = None,
     ) -> None:
-        """Use *index*; *sketch* works as the *sketcher* does, maybe on several cores."""
+        """Use *index*; *sketch* works as `sketched` does, maybe on several cores."""
         self.index, self.sketcher, self.retention = index, sketcher, retention
-        self._sketch = sketch or sketcher.sketch
+        self._sketch = sketch or partial(sketched, sketcher)
         self.overflows = 0
         """How often a document was not listed under a key, because the bucket was full."""
         self._name_key = hashlib.blake2b(seed, person=b"document id").digest()
@@ -88,8 +91,8 @@ class Collection:
         names = dict(zip(documents.ids, documents.ordinals.tolist(), strict=True))
         return [names.get(id_) for id_ in ids]
 
-    def put(self, ids: Sequence[str], texts: Sequence[str]) -> I64:
-        """Remember texts under *ids*, in one write; a known id gets the new text.
+    def put(self, added: Sequence[Document]) -> I64:
+        """Remember documents, in one write; a known id gets the new text.
 
         With a retention, call `forget_old` after the search for similar documents. Until then the
         index still holds what the first of the texts must be compared with.
@@ -97,10 +100,12 @@ class Collection:
         Returns:
             The ordinals of the documents, (n,).
         """
-        contents = self._sketch(texts).contents
-        blank = np.fromiter(map(is_blank, texts), np.bool_, len(texts))
+        contents = self._sketch(added).contents
+        blank = np.fromiter((is_blank(each.text) for each in added), np.bool_, len(added))
         fingerprints = np.where(blank[:, None], NO_TEXT, contents.fingerprints)
-        return self._write(_documents(ids, replace(contents, fingerprints=fingerprints)))
+        return self._write(
+            _documents([each.id for each in added], replace(contents, fingerprints=fingerprints))
+        )
 
     def _write(self, documents: Documents) -> I64:
         """Write *documents* under new ordinals and remove stored documents with the same ids."""
@@ -153,7 +158,7 @@ class Collection:
 
     def like_texts(self, texts: Sequence[str], policy: MatchPolicy) -> list[list[Likeness]]:
         """Return for each text the similar documents, the most similar first."""
-        sketches = self._sketch(texts)
+        sketches = self.sketcher.sketch(texts)
         asked = np.fromiter((not is_blank(text) for text in texts), np.bool_, len(texts))
         return self._grouped(sketches, None, asked, policy)
 

@@ -55,6 +55,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.forks import Holder
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.model import Document
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher
 
@@ -136,7 +137,7 @@ class Deduplicator:
         if threshold is not None:
             warn_of_missed(sketcher.scheme, threshold, stacklevel=2)
         if path is None:
-            index: Index = MemoryIndex(slots=identity.slots, bucket_cap=BUCKET_CAP)
+            index: Index = MemoryIndex(identity.widths, bucket_cap=BUCKET_CAP)
             self._policy = asked
         else:
             with refusing_callers():
@@ -252,7 +253,7 @@ class Deduplicator:
         while chunk := list(islice(pairs, BATCH_DOCUMENTS)):
             ids = [id for id, _ in chunk]
             self._refuse_known(ids)
-            ordinals = self._collection.put(ids, [text for _, text in chunk])
+            ordinals = self._collection.put([Document(*each) for each in chunk])
             rows = self._collection.like_ordinals(ordinals, self._policy, earlier=True)
             self._collection.forget_old()
             found += [duplicates(row) for row in rows]
@@ -270,7 +271,7 @@ class Deduplicator:
     @_alone
     def update(self, id: str, text: str) -> list[Duplicate]:
         """Set the text of *id*, known or not; return the other documents that are similar to it."""
-        ordinals = self._collection.put([checks.check_id(id)], [checks.check_text(text)])
+        ordinals = self._collection.put([Document(checks.check_id(id), checks.check_text(text))])
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
         return duplicates(row)
 

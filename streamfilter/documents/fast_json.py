@@ -15,29 +15,36 @@ import msgspec
 
 from streamfilter.documents.pointers import EACH, Path, Unreadable, outer
 from streamfilter.documents.schemas import unframed
-from streamfilter.documents.selecting import Fields, TextSelection
+from streamfilter.documents.selecting import TextSelection
 from streamfilter.documents.strict_json import check_depth
+from streamfilter.documents.values import value_at
 from streamfilter.model import Headers
 
 FORMATS = {"json": False, "json_schema": True}
 """Formats that are JSON, and whether their values carry a registry's frame."""
-Read = Callable[[bytes], Fields]
+Found = tuple[Any, ...]
+"""Text, id and then the values beside the text, as decoded."""
+Read = Callable[[bytes], Found]
+SCALAR = str | int | None
+"""The values beside the text that are decoded here; `strict_json` decodes the others."""
 
 
-Shortcut = Callable[[bytes, Headers], Fields | None]
+Shortcut = Callable[[bytes, Headers], Found | None]
 
 
-def shortcut(selection: TextSelection, *, depth: int, framed: bool) -> Shortcut | None:
-    """Return a function that reads text and id, or None if *selection* has no fast way.
+def shortcut(
+    selection: TextSelection, values: Sequence[Path], *, depth: int, framed: bool
+) -> Shortcut | None:
+    """Return a function that reads text, id and *values*; None if there is no fast way.
 
     The function returns None for a value that `strict_json` must decode. It raises `Unreadable` for
     a value nested deeper than *depth*, or one without a frame if *framed*.
     """
-    read = _fast(selection)
+    read = _fast(selection, values)
     if read is None:
         return None
 
-    def read_checked(value: bytes, headers: Headers) -> Fields | None:
+    def read_checked(value: bytes, headers: Headers) -> Found | None:
         if framed:
             value = unframed(value, headers)
         check_depth(value, depth)
@@ -45,26 +52,35 @@ def shortcut(selection: TextSelection, *, depth: int, framed: bool) -> Shortcut 
             return read(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Unreadable):
             return None
+        except AttributeError:  # an object on the way to a value is null
+            return None
 
     return read_checked
 
 
-def _fast(selection: TextSelection) -> Read | None:
+def _fast(selection: TextSelection, values: Sequence[Path]) -> Read | None:
     if () in selection.texts:
         return None
-    nested = any(outer(path) != path for path in selection.paths)
+    nested = any(outer(path) != path for path in (*selection.paths, *values))
     if len(selection.texts) == 1 and EACH not in selection.texts[0] and not nested:
-        return _struct_reader(selection.texts[0], selection.id)
-    decode = msgspec.json.Decoder(_named(selection.texts, selection.id)).decode
-    return lambda value: selection(decode(value))
+        return _struct_reader(selection.texts[0], selection.id, values)
+    decode = msgspec.json.Decoder(_named(selection.texts, selection.id, values)).decode
+    if not values:
+        return lambda value: selection(decode(value))
+
+    def read(value: bytes) -> Found:
+        root = decode(value)
+        return (*selection(root), *(value_at(root, path) for path in values))
+
+    return read
 
 
-def _named(texts: Sequence[Path], id_: Path | None) -> Any:
+def _named(texts: Sequence[Path], id_: Path | None, values: Sequence[Path]) -> Any:
     """Return a type of objects with the fields that the pointers name, and no others."""
     wanted: list[tuple[Path, Any]] = [(outer(path), str | None) for path in texts]
     if id_ is not None:
         wanted.append((outer(id_), str | int))
-    return _object(wanted)
+    return _object([*wanted, *((outer(path), SCALAR) for path in values)])
 
 
 def _object(wanted: Sequence[tuple[Path, Any]]) -> Any:
@@ -84,32 +100,56 @@ def _by_key(wanted: Sequence[tuple[Path, Any]]) -> Mapping[str, list[tuple[Path,
     return groups
 
 
-def _struct_reader(text: Path, id_: Path | None) -> Read | None:
-    """Return a function from bytes to text and id; None if msgspec cannot name the fields."""
-    id_field: list[tuple[Path, Any]] = [] if id_ is None else [(id_, str | int)]
+def _struct_reader(text: Path, id_: Path | None, values: Sequence[Path]) -> Read | None:
+    """Return a function from bytes to text, id and *values*.
+
+    None: msgspec cannot name the fields.
+    """
+    fields: list[tuple[Path, Any]] = [(text, str)]
+    fields += [] if id_ is None else [(id_, str | int)]
+    fields += [(path, SCALAR) for path in values]
     try:
-        decode = msgspec.json.Decoder(_struct([(text, str), *id_field])).decode
+        decode = msgspec.json.Decoder(_struct(fields)).decode
     except ValueError:  # msgspec: a key has a quote, backslash or control character
         return None
-    if id_ is None:
+    names = map(_attributes, values)
+    if id_ is None and not values:
         get_text = attrgetter(_attributes(text))
         return lambda value: (get_text(decode(value)), None)
-    get: Callable[[Any], Fields] = attrgetter(_attributes(text), _attributes(id_))
+    if id_ is None:
+        get_all: Callable[[Any], Found] = attrgetter(_attributes(text), *names)
+
+        def read(value: bytes) -> Found:
+            found, *others = get_all(decode(value))
+            return (found, None, *others)
+
+        return read
+    get: Callable[[Any], Found] = attrgetter(_attributes(text), _attributes(id_), *names)
     return lambda value: get(decode(value))
 
 
 def _struct(fields: Sequence[tuple[Path, Any]]) -> type[msgspec.Struct]:
-    """Return a struct type that decodes exactly *fields*, nested like their paths."""
+    """Return a struct type that decodes exactly *fields*, nested like their paths.
+
+    Only text and id must be there: all fields with the type `SCALAR` may be absent.
+    """
     groups = _by_key(fields)
+    typed = [
+        (_attribute(key), members[0][1] if members[0][0] == () else _struct(members), members)
+        for key, members in groups.items()
+    ]
+    needed = [(name, type_) for name, type_, each in typed if not _may_lack(each)]
+    others = [(name, type_ | None, None) for name, type_, each in typed if _may_lack(each)]
     return msgspec.defstruct(
         "Fields",
-        [
-            (_attribute(key), members[0][1] if members[0][0] == () else _struct(members))
-            for key, members in groups.items()
-        ],
+        [*needed, *others],
         rename={_attribute(key): key for key in groups},
         gc=False,
     )
+
+
+def _may_lack(members: Sequence[tuple[Path, Any]]) -> bool:
+    return all(type_ == SCALAR for _, type_ in members)
 
 
 def _attribute(key: str) -> str:

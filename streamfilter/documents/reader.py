@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from streamfilter.documents.decoding import Wanted, decoder_for
-from streamfilter.documents.fast_json import FORMATS, Shortcut, shortcut
+from streamfilter.documents.fast_json import FORMATS, Found, Shortcut, shortcut
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
@@ -29,11 +29,11 @@ from streamfilter.documents.selecting import (
     ID_BYTES_MAX,
     KEY,
     TEXT_LIMIT,
-    Fields,
     TextSelection,
     check_size,
     id_beside,
 )
+from streamfilter.documents.values import canonical, value_at, value_paths
 from streamfilter.model import (
     Document,
     ErrorCode,
@@ -77,6 +77,8 @@ class Recipe:
     """Pointer to the id in the value; None: it is not in the value."""
     limits: Limits
     empty_text: str
+    values: tuple[str, ...] = ()
+    """Pointers to the values beside the text."""
 
     def as_json(self) -> str:
         """Return the recipe as text, to be sent to a worker."""
@@ -93,6 +95,7 @@ def reader_of(recipe: str) -> Reader:
         id=values["id"],
         limits=limits,
         empty_text=values["empty_text"],
+        values=values["values"],
     )
 
 
@@ -106,6 +109,7 @@ class Reader:
         text: str | Sequence[str] = "/text",
         id: str | None = "/id",
         fields: Sequence[str] = (),
+        values: Sequence[str] = (),
         held_out: str | None = None,
         limits: Limits | None = None,
         empty_text: str = "forward",
@@ -124,6 +128,7 @@ class Reader:
                 ``header:NAME``; None makes it ``topic-partition-offset``.
             fields: for records, the pointer to each field. The joined fields are the text.
             held_out: for records, the pointer to the field that is not compared, or None.
+            values: pointers to the values that are compared beside the text (`documents.values`).
             limits: sizes beyond which a record is a dead letter.
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
             tombstones: ``forward`` or ``drop`` records without a value; or ``forget`` the documents
@@ -154,23 +159,21 @@ class Reader:
         else:
             texts = [WHOLE] if format == "text" else [text] if isinstance(text, str) else text
             self._select = selection = TextSelection(texts, inside, depth=depth)
-            if (framed_json := FORMATS.get(format)) is not None:
-                self._shortcut = shortcut(selection, depth=depth, framed=framed_json)
-        self._named = inside is not None
-        """Whether the id is in the value."""
-        self._unsettled: AsksAgain | None = None
-        """The source of schemas, once it did not know an id; None until then."""
+        self._values = value_paths(values, beside=self._select.paths, depth=depth)
+        if not records and (framed_json := FORMATS.get(format)) is not None:
+            self._shortcut = shortcut(selection, self._values, depth=depth, framed=framed_json)
+        self._unsettled: AsksAgain | None = None  # the source of schemas that did not know an id
         self._recipe: str | None = None
         if not records and format in PLAIN and schemas is None:
-            recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text)
+            recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text, tuple(values))
             self._recipe = recipe.as_json()
-        wanted = Wanted(self._select.paths, depth, schemas, framed, message)
+        wanted = Wanted(self.paths, depth, schemas, framed, message)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)
 
     @property
     def paths(self) -> Sequence[Path]:
         """Return all paths that are read in a value."""
-        return self._select.paths
+        return [*self._select.paths, *self._values]
 
     @property
     def id_path(self) -> Path | None:
@@ -254,19 +257,19 @@ class Reader:
         except Unreadable as trouble:
             return trouble.reading
 
-    def plain(self, values: Sequence[bytes | None]) -> tuple[list[int], list[str], list[str]]:
-        """Return (rows of *values* that hold a document, ids if these are in values, texts)."""
-        rows, ids, texts = [], [], []
+    def plain(self, values: Sequence[bytes | None]) -> tuple[list[int], list[str], list[Document]]:
+        """Return (rows of *values* that hold a document, ids if these are in values, documents)."""
+        rows, ids, documents = [], [], []
         for row, value in enumerate(values):
             if value is None:
                 continue
             reading = self.read(Record(_NOWHERE, None, value))
             if isinstance(reading, Document):
                 rows.append(row)
-                texts.append(reading.text)
-                if self._named:
+                documents.append(reading)
+                if self.id_path is not None:
                     ids.append(reading.id)
-        return rows, ids, texts
+        return rows, ids, documents
 
     def _by_columns(self, rows: Rows) -> list[Reading] | None:
         """Return the readings of *rows* if all have a text and an id within limits, else None.
@@ -275,7 +278,7 @@ class Reader:
         """
         columns, limits = rows.columns, self.limits
         found = self._select.columns if isinstance(self._select, TextSelection) else None
-        if found is None or self._id_beside is not None:
+        if found is None or self._id_beside is not None or self._values:
             return None
         key, id_key = found
         if columns.plain.get(key) is not str or not (id_key is None or id_key in columns.plain):
@@ -303,13 +306,13 @@ class Reader:
         if record.headers_error is not None:
             raise Unreadable(ErrorCode.BAD_HEADER, record.headers_error)
         try:
-            text, id_ = self._fields(record)
+            text, id_, *values = self._fields(record)
         except Deleted:
             return self._without_value(record)
         self._check_text(text)
         if self._empty is not None and is_blank(text):
             return self._empty
-        return Document(self._name(record, id_), text)
+        return Document(self._name(record, id_), text, (*map(canonical, values, self._values),))
 
     def _check_text(self, text: str) -> None:
         """Raise TOO_LARGE if *text* is too long, before or after normalisation."""
@@ -340,12 +343,16 @@ class Reader:
         fits = len(name.encode()) <= ID_BYTES_MAX
         return replace(self._tombstone, forgets=(name,) if fits else ())
 
-    def _fields(self, record: Record) -> Fields:
-        """Take text and id out of a record's value, by the shortcut if that is enough."""
+    def _selected(self, root: Any) -> Found:
+        """Take text, id and the values beside the text out of the decoded *root*."""
+        return (*self._select(root), *(value_at(root, path) for path in self._values))
+
+    def _fields(self, record: Record) -> Found:
+        """Take text, id and other values out of a record, by the shortcut if that is enough."""
         if isinstance(record, Row):
             content = record.content()
             record.refuse_larger(self.limits.document_bytes)
-            return self._select(content)
+            return self._selected(content)
         if (value := record.value) is None:
             raise Deleted(ErrorCode.MISSING_TEXT, "the record has no value")
         check_size("the value", len(value), "bytes", self.limits.document_bytes, DOCUMENT_LIMIT)
@@ -354,7 +361,7 @@ class Reader:
             fields = self._shortcut(value, headers)
             if fields is not None:
                 return fields
-        return self._select(self._decode(value, headers))
+        return self._selected(self._decode(value, headers))
 
 
 def _policy(key: str, policy: str, reason: Reason) -> Unjudged | None:

@@ -48,7 +48,7 @@ from streamfilter.index.format import ORDINAL_MAX, decode_documents, encode_docu
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents, Removals
 from streamfilter.model import BatchMark, Positions, Span
-from streamfilter.similarity.columns import I64
+from streamfilter.similarity.columns import I64, Widths
 from streamfilter.similarity.sketch import Sketches
 
 WRITER_BYTES = 16
@@ -128,18 +128,19 @@ def encode_changelog_documents(
 def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
     """Return an upper bound of the record size of each document, in bytes."""
     contents = sketches.contents
-    sizes = FIXED_BYTES + contents.slots + 4 * contents.samples.sizes
+    widths = contents.widths
+    sizes = FIXED_BYTES + widths.slots + 8 * widths.digests + 4 * contents.samples.sizes
     total = [size + 4 * len(id_) for size, id_ in zip(sizes.tolist(), ids, strict=True)]
     if contents.payloads:
         total = [size + len(more) for size, more in zip(total, contents.payloads, strict=True)]
     return total
 
 
-def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Documents:
+def decode_changelog_documents(values: Sequence[bytes], widths: Widths) -> Documents:
     """Return the documents in *values*; the inverse of `encode_changelog_documents`.
 
     Raises:
-        FormatError: one is truncated, or does not fit a scheme with *slots* slots.
+        FormatError: one is truncated, or does not fit a scheme with these *widths*.
     """
     bodies = [body_of(value, DOCUMENT) for value in values]
     if any(len(body) < _ORDINAL.size for body in bodies):
@@ -148,7 +149,7 @@ def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Docume
     if ordinals.max(initial=0) > ORDINAL_MAX:
         raise FormatError("a document's changelog record has an impossible ordinal")
     stored = [body[_ORDINAL.size :] for body in bodies]
-    return decode_documents(ordinals.astype(np.int64), stored, slots)
+    return decode_documents(ordinals.astype(np.int64), stored, widths)
 
 
 def encode_forgotten(ordinals: I64) -> list[bytes]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
@@ -25,7 +25,7 @@ from streamfilter.files.run import check_paths, no_progress
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.matching import envelope
-from streamfilter.model import Malformed, Record
+from streamfilter.model import Document, Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.columns import I64
 
@@ -184,15 +184,15 @@ def _rejections(inputs: Sequence[str], path: str | None) -> Iterator[_Rejections
 
 
 def _added(
-    collection: Collection, documents: Iterator[tuple[str, str]]
+    collection: Collection, documents: Iterator[Document]
 ) -> Iterator[tuple[I64, list[str]]]:
     """Add *documents* a thousand at a time; yield their ordinals and ids."""
     while chunk := list(islice(documents, BATCH_DOCUMENTS)):
-        ids = [id_ for id_, _ in chunk]
+        ids = [each.id for each in chunk]
         first = len(collection)
         # Two records of a file may have one id; the collection needs names that differ.
-        names = [f"{first + place} {id_}" for place, id_ in enumerate(ids)]
-        yield collection.put(names, [text for _, text in chunk]), ids
+        named = [replace(each, id=f"{first + place} {each.id}") for place, each in enumerate(chunk)]
+        yield collection.put(named), ids
 
 
 def _pair(found: Likeness) -> Pair:

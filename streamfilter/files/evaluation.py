@@ -60,7 +60,7 @@ def evaluate_sample(
         copy_first(inputs, config, Path(path), records=records)
         found = list(documents_of([path], config, rejected=pass_over))
         run = run_now(config, [path], seed=seed)
-    ids, texts = [id_ for id_, _ in found], [text for _, text in found]
+    ids, texts = [each.id for each in found], [each.text for each in found]
     sketcher, threshold = sketcher_for(config.scheme(), seed=seed), config.similarity.threshold
     sample: BruteForceSample | RecordSample
     if config.input.records:

@@ -231,14 +231,14 @@ def documents_of(
     *,
     rejected: Rejected = refuse,
     advanced: Callable[[int], None] = lambda _: None,
-) -> Iterator[tuple[str, str]]:
-    """Yield (id, text) of each document of *inputs*; records without a text are skipped.
+) -> Iterator[Document]:
+    """Yield each document of *inputs*; records without a text are skipped.
 
     Raises:
         BrokenInput: a line cannot be read, unless *rejected* handles it.
     """
     for record, reading in read_in(inputs, config, advanced=advanced):
         if isinstance(reading, Document):
-            yield reading.id, reading.text
+            yield reading
         elif isinstance(reading, Malformed):
             rejected(record, reading)

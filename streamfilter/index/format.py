@@ -2,7 +2,7 @@
 
 The record of a document, all little-endian (the ordinal is the key, not part of the value):
 
-    fixed header | signature | id | tokens | payload length (4), payload | batch number (2)
+    fixed header | signature | digests | id | tokens | payload length (4), payload | batch (2)
 
 The top bit of ``n_tokens`` says that a payload follows. The next bit says that the record ends
 with the upper 16 of the 48 bits of the batch's number. At 50 batches a second they are needed
@@ -27,7 +27,16 @@ from numpy.typing import NDArray
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.protocol import Additions, Documents
-from streamfilter.similarity.columns import I64, U8, U32, Contents, Flags, Samples
+from streamfilter.similarity.columns import (
+    I64,
+    NO_DIGESTS,
+    U8,
+    U32,
+    Contents,
+    Flags,
+    Samples,
+    Widths,
+)
 
 FORMAT = 2
 """Version of all that an index stores on disk and in the changelog."""
@@ -58,21 +67,22 @@ _LIMITS = {
 }
 
 
-def _layout(slots: int) -> np.dtype[np.void]:
-    """Return the fixed part of a document: 42 bytes and the signature."""
-    return np.dtype(
-        [
-            ("batch", "<u4"),
-            ("partition", "<u2"),
-            ("offset", "<i8"),
-            ("seconds", "<u4"),
-            ("set_size", "<u4"),
-            ("n_tokens", "<u2"),
-            ("id_len", "<u2"),
-            ("fingerprint", "u1", (16,)),
-            ("signature", "u1", (slots,)),
-        ]
-    )
+def _layout(widths: Widths) -> np.dtype[np.void]:
+    """Return the fixed part of a document: 42 bytes, the signature and the digests."""
+    columns: list[tuple[str, str, tuple[int, ...]]] = [
+        ("batch", "<u4", ()),
+        ("partition", "<u2", ()),
+        ("offset", "<i8", ()),
+        ("seconds", "<u4", ()),
+        ("set_size", "<u4", ()),
+        ("n_tokens", "<u2", ()),
+        ("id_len", "<u2", ()),
+        ("fingerprint", "u1", (16,)),
+        ("signature", "u1", (widths.slots,)),
+    ]
+    if widths.digests:
+        columns.append(("digests", "<u8", (widths.digests,)))
+    return np.dtype(columns)
 
 
 def whole_seconds(milliseconds: I64) -> NDArray[np.int64]:
@@ -104,7 +114,7 @@ def encode_documents(documents: Documents) -> list[bytes]:
         "n_tokens": samples.sizes,
         "id_len": np.fromiter(map(len, ids), np.int64, len(ids)),
     }
-    fixed = np.zeros(len(documents), _layout(contents.slots))
+    fixed = np.zeros(len(documents), _layout(contents.widths))
     for name, column in columns.items():
         _require_fits(name, column)
         fixed[name] = column & _EARLY if name == "batch" else column
@@ -116,6 +126,8 @@ def encode_documents(documents: Documents) -> list[bytes]:
     fixed["seconds"] = whole_seconds(documents.timestamps)
     fixed["fingerprint"] = contents.fingerprints
     fixed["signature"] = contents.signatures
+    if contents.widths.digests:
+        fixed["digests"] = contents.digests
     head, width = fixed.tobytes(), fixed.dtype.itemsize
     tokens = np.ascontiguousarray(samples.tokens, dtype="<u4").tobytes()
     ends = (4 * samples.starts).tolist()
@@ -145,13 +157,13 @@ def _require_fits(name: str, column: NDArray[np.int64]) -> None:
         raise FormatError(f"{name} must lie in 0..{_LIMITS[name]}")
 
 
-def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Documents:
+def decode_documents(ordinals: I64, values: Sequence[bytes], widths: Widths) -> Documents:
     """Return the documents whose records are *values*; the opposite of `encode_documents`.
 
     Raises:
-        FormatError: a value is truncated or is no record of a scheme with *slots* slots.
+        FormatError: a value is truncated or is no record of a scheme with these *widths*.
     """
-    layout = _layout(slots)
+    layout = _layout(widths)
     width = layout.itemsize
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     if (lengths < width).any():
@@ -187,6 +199,7 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
             signatures=np.ascontiguousarray(fixed["signature"]),
             samples=Samples(tokens, starts, fixed["set_size"].astype(np.int64)),
             payloads=payloads,
+            digests=fixed["digests"].astype(np.uint64) if widths.digests else NO_DIGESTS,
         ),
     )
 

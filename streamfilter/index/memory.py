@@ -46,18 +46,18 @@ from streamfilter.index.protocol import (
 )
 from streamfilter.index.windows import Windows, after, owner
 from streamfilter.model import EVER, BatchMark
-from streamfilter.similarity.columns import I64, U8, U64, Flags
+from streamfilter.similarity.columns import I64, U8, U64, Flags, Widths
 
 
 class MemoryIndex(HasStoredProgress):
     """`streamfilter.index.protocol.Index` in this process's memory."""
 
-    def __init__(self, *, slots: int, bucket_cap: int = BUCKET_CAP, ids: bool = False) -> None:
-        """Start empty: signatures of *slots* bytes, buckets of at most *bucket_cap* ordinals.
+    def __init__(self, widths: Widths, *, bucket_cap: int = BUCKET_CAP, ids: bool = False) -> None:
+        """Start empty: records of these *widths*, buckets of at most *bucket_cap* ordinals.
 
         With *ids*, documents are found by their ids, too.
         """
-        self._slots = slots
+        self._widths = widths
         self.bucket_cap, self.ids = bucket_cap, ids
         self._standing = StoredProgress()
         self._facts: dict[str, bytes] = {}
@@ -83,7 +83,7 @@ class MemoryIndex(HasStoredProgress):
             if (part := self._holding(ordinal)) is not None:
                 there.append(ordinal)
                 values.append(part.documents[ordinal])
-        return decode_documents(np.array(there, np.int64), values, self._slots)
+        return decode_documents(np.array(there, np.int64), values, self._widths)
 
     def _holding(self, ordinal: int) -> _Part | None:
         """Return the part that has the document *ordinal*."""

@@ -227,7 +227,7 @@ def one_after_the_other(
     """Judge *one* with an empty index, as the filter does, then explain *other*."""
     first, second = sketcher.sketch([one]), sketcher.sketch([other])
     stored = _as_stored(first, policy)
-    index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=bucket_cap)
+    index = MemoryIndex(sketcher.scheme.widths, bucket_cap=bucket_cap)
     remembered = bool(first.keys_that_count(short=policy.judges_short).any())
     if remembered:
         index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
@@ -244,7 +244,7 @@ def _as_stored(sketches: Sketches, policy: MatchPolicy) -> Additions:
     judgement = judge(
         Batch(["the first"], nothing, nothing, nothing - 1),
         sketches,
-        index=MemoryIndex(slots=sketches.contents.slots),
+        index=MemoryIndex(sketches.contents.widths),
         policy=replace(policy, short_text="exact_only"),
         locate=NOWHERE,
         number=0,

@@ -56,7 +56,7 @@ def count_sample(shape: Shape, threshold: float, path: str, config: Config) -> S
     config = for_files(config, [path])
     broken: list[Malformed] = []
     found = documents_of([path], config, rejected=lambda _, malformed: broken.append(malformed))
-    texts = [text for _, text in islice(found, SAMPLE_RECORDS)]
+    texts = [each.text for each in islice(found, SAMPLE_RECORDS)]
     if not texts:
         raise all_broken(len(broken)) if broken else no_documents(path)
     sketcher = Sketcher(config.scheme(), seed=MEASURING)

@@ -7,7 +7,7 @@ select rows or to join parts, use the methods here: they treat all columns alike
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -119,6 +119,19 @@ def starts_of(sizes: I64) -> I64:
 
 
 @dataclass(frozen=True, slots=True)
+class Widths:
+    """How much a scheme stores of each document, as far as it differs between schemes."""
+
+    slots: int
+    """Bytes of a signature."""
+    digests: int = 0
+    """Digests of 8 bytes."""
+
+
+NO_DIGESTS: U64 = np.zeros((0, 0), np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """The data by which n documents are compared."""
 
@@ -129,6 +142,9 @@ class Contents:
     samples: Samples
     payloads: Sequence[bytes] = ()
     """For records, the data to compare their fields; for texts, empty."""
+    digests: U64 = field(default_factory=lambda: NO_DIGESTS)
+    """(n, d) keyed digests of what a scheme compares beside the text (`Scheme.digests`), 0 for what
+    is absent. Without columns, if it compares nothing else: it may then have 0 rows."""
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -143,6 +159,11 @@ class Contents:
         """Return how many slots a signature has."""
         return int(self.signatures.shape[1])
 
+    @property
+    def widths(self) -> Widths:
+        """Return how wide these columns are."""
+        return Widths(self.slots, int(self.digests.shape[1]))
+
     def at(self, rows: Rows) -> Contents:
         """Return the documents in *rows*, in the order given."""
         return Contents(
@@ -150,6 +171,7 @@ class Contents:
             self.signatures[rows],
             self.samples.at(rows),
             [self.payloads[row] for row in rows.tolist()] if self.payloads else (),
+            self.digests[rows] if self.digests.shape[1] else NO_DIGESTS,
         )
 
     @classmethod
@@ -163,6 +185,9 @@ class Contents:
             np.concatenate([part.signatures for part in filled]),
             Samples.joined([part.samples for part in filled]),
             [payload for part in filled for payload in part.payloads],
+            np.concatenate([part.digests for part in filled])
+            if filled[0].digests.shape[1]
+            else NO_DIGESTS,
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from streamfilter.cleaning.masks import Mask
 from streamfilter.cleaning.steps import Cleaner
+from streamfilter.similarity.columns import Widths
 
 ALGORITHM = 3
 """Version of the functions from text to band keys: raised when their output changes."""
@@ -157,6 +158,9 @@ class Scheme:
     slots chosen at random, so there may be more keys than separate bands."""
     fields: tuple[str, ...] = ()
     """For records: ``pointer kind`` of each field, a band of 8 rows each; empty for texts."""
+    digests: tuple[str, ...] = ()
+    """What is stored as a digest beside the text: ``use subject``, such as ``scope /tenant``. A
+    subject that is a pointer leads to a value of the record."""
 
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
@@ -189,6 +193,8 @@ class Scheme:
         fields = asdict(self) | shaping
         if self.layout == "bands":
             del fields["layout"]  # as it was before there was another
+        if not self.digests:
+            del fields["digests"]  # as it was before there were any
         if self.fields:
             del fields["shingling"], fields["normalisation"]  # a record has neither
         else:
@@ -205,6 +211,21 @@ class Scheme:
     def field_kinds(self) -> tuple[str, ...]:
         """Return the kind of each field of a record."""
         return tuple(field.rpartition(" ")[2] for field in self.fields)
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Return the subject of each digest."""
+        return tuple(each.partition(" ")[2] for each in self.digests)
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """Return the pointers to the values that are compared beside the text."""
+        return tuple(dict.fromkeys(each for each in self.subjects if each.startswith("/")))
+
+    @property
+    def widths(self) -> Widths:
+        """Return how much is stored of a document."""
+        return Widths(self.slots, len(self.digests))
 
     @property
     def fingerprint(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from streamfilter.similarity.columns import (
     slices,
     starts_of,
 )
+from streamfilter.similarity.digests import Digester
 from streamfilter.similarity.hashing import HALF
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme, scheme_of
@@ -43,12 +44,15 @@ LONG = 100
 """From so many tokens a text on, one 32-bit sort for each text is faster than a 64-bit sort of all.
 """
 
-_HEAD = struct.Struct("<4sIIIQ")
+_HEAD = struct.Struct("<4sIIIIQ")
 _MAGIC, _MAGIC_DROPPED = b"SFK1", b"SFK2"
 """Marks of sketches without and with the column of dropped shingles."""
 
 NOT_COUNTED = np.zeros(0, np.int64)
 """The column of dropped shingles of a scheme without a table of boilerplate."""
+
+Values = Sequence[str | None]
+"""The values beside one text (`Document.values`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +98,14 @@ class Sketches:
     def to_bytes(self) -> bytes:
         """Serialise, so that another process can judge what this one sketched."""
         contents, samples = self.contents, self.contents.samples
-        mark = _MAGIC_DROPPED if len(self.dropped) else _MAGIC
-        head = _HEAD.pack(mark, len(self), contents.slots, self.keys.shape[1], len(samples.tokens))
+        widths, mark = contents.widths, _MAGIC_DROPPED if len(self.dropped) else _MAGIC
+        head = _HEAD.pack(
+            mark, len(self), widths.slots, widths.digests, self.keys.shape[1], len(samples.tokens)
+        )
         columns = (
             contents.fingerprints,
             contents.signatures,
+            contents.digests.astype("<u8"),
             self.keys.astype("<u8"),
             samples.set_sizes.astype("<i8"),
             samples.starts.astype("<i8"),
@@ -114,11 +121,12 @@ class Sketches:
         """Read back what `to_bytes` wrote; raises ValueError for anything else."""
         if len(data) < _HEAD.size or data[:4] not in (_MAGIC, _MAGIC_DROPPED):
             raise ValueError("these bytes are no sketches: they lack the mark SFK1 or SFK2")
-        mark, n, slots, columns, tokens = _HEAD.unpack_from(data)
+        mark, n, slots, digests, columns, tokens = _HEAD.unpack_from(data)
         counted = n if mark == _MAGIC_DROPPED else 0
         shapes: list[tuple[str, tuple[int, ...]]] = [
             ("u1", (n, 16)),
             ("u1", (n, slots)),
+            ("<u8", (n if digests else 0, digests)),
             ("<u8", (n, columns)),
         ]
         shapes += [("<i8", (n,)), ("<i8", (n + 1,)), ("<u4", (tokens,)), ("<i8", (counted,))]
@@ -130,9 +138,9 @@ class Sketches:
             column = np.frombuffer(data, kind, offset=at, count=int(np.prod(shape)))
             arrays.append(column.reshape(shape))
             at += size
-        fingerprints, signatures, keys, set_sizes, starts, sample, dropped = arrays
-        contents = Contents(fingerprints, signatures, Samples(sample, starts, set_sizes))
-        return cls(contents, keys, dropped)
+        fingerprints, signatures, digested, keys, set_sizes, starts, sample, dropped = arrays
+        samples = Samples(sample, starts, set_sizes)
+        return cls(Contents(fingerprints, signatures, samples, digests=digested), keys, dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +191,7 @@ class Sketcher:
             scheme.shingling, seed=seed, fold=normal.fold, boilerplate=normal.boilerplate
         )
         self._contents_of = contents_of
+        self._digester = Digester(scheme.subjects, scheme.pointers, seed=seed)
         self._minhasher = MinHasher(scheme.slots, seed=seed)
         self._bander = Bander(
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
@@ -210,12 +219,21 @@ class Sketcher:
             read_table(Path(path))
         return cls(scheme_of(scheme), seed=seed)
 
-    def sketch(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts* (joined records), in order."""
+    def sketch(self, texts: Sequence[str], values: Sequence[Values] = ()) -> Sketches:
+        """Return the sketches of *texts* (joined records), in order.
+
+        Args:
+            texts: the texts.
+            values: for each text, the values beside it in the order of `Scheme.pointers`. A text
+                with an empty tuple has none, and nor has any if there are no *values*.
+        """
         if self._contents_of is not None:
             contents, dropped = self._contents_of(texts), NOT_COUNTED
         else:
             contents, dropped = self._contents_of_texts(texts)
+        if self.scheme.digests:
+            values = values or [()] * len(texts)
+            contents = replace(contents, digests=self._digester.digests(values))
         return Sketches(contents, self.keys_of(contents), dropped)
 
     def _contents_of_texts(self, texts: Sequence[str]) -> tuple[Contents, I64]:

@@ -266,7 +266,7 @@ class Replay:
             return None
         try:
             documents = changelog.decode_changelog_documents(
-                self._documents, slots=self._sketcher.scheme.slots
+                self._documents, self._sketcher.scheme.widths
             )
         except FormatError as error:
             raise refuse_broken(self._names, offset, f"before it, {error}") from error

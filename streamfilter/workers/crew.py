@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from streamfilter.documents.sketching import sketched
+from streamfilter.model import Document
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.workers.frames import Drawn, Part, as_value
+from streamfilter.workers.frames import Drawn, Part, as_values
 
 if TYPE_CHECKING:
     from streamfilter.workers.workforce import Workforce
@@ -76,24 +78,28 @@ class Crew:
         self._workforce: Workforce | None = None
         self._seen, self._size = 0, workers
 
-    def sketch(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts*, as `Sketcher.sketch` makes them.
+    def sketch(self, sketcher: Sketcher, documents: Sequence[Document]) -> Sketches:
+        """Return the sketches of *documents*, as `sketched` makes them.
 
         Parts that no worker answered are sketched here, and so are records with fields: sending
         their payloads would cost more.
         """
         if not self.workers or sketcher.scheme.fields:
-            return sketcher.sketch(texts)
-        lengths = [len(text) for text in texts]
+            return sketched(sketcher, documents)
+        lengths = [len(each.text) for each in documents]
         self._seen += sum(lengths)
         parts = self._parts(lengths)
         if not parts:
-            return sketcher.sketch(texts)
-        asked = [Part(*sketcher.recipe, "", [*map(as_value, texts[p])]) for p in parts]
+            return sketched(sketcher, documents)
+        pointers = len(sketcher.scheme.pointers)
+        asked = [
+            Part(*sketcher.recipe, "", as_values(documents[p], pointers), 1 + pointers)
+            for p in parts
+        ]
         answers = zip(self._answered(asked), parts, strict=True)
         return Sketches.joined(
             [
-                sketcher.sketch(texts[own]) if each is None else each.sketches
+                sketched(sketcher, documents[own]) if each is None else each.sketches
                 for each, own in answers
             ]
         )

@@ -17,6 +17,7 @@ from typing import IO
 
 import numpy as np
 
+from streamfilter.model import Document
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
 
@@ -61,18 +62,39 @@ class Part:
     """The scheme, as in `Sketcher.recipe`."""
     seed: bytes
     recipe: str
-    """How to read the values (`documents.reader.Recipe`); "": each is a text, as `as_value`."""
+    """How to read the values (`documents.reader.Recipe`); "": they are those of `as_values`."""
     values: Sequence[bytes | None]
+    each: int = 1
+    """How many of the values belong to one document. It is not sent."""
 
     def answered_by(self, answer: Drawn) -> bool:
         """Return whether *answer* fits this part."""
-        rows = answer.rows
+        rows, documents = answer.rows, len(self.values) // self.each
         rising = not len(rows) or (
-            rows[0] >= 0 and rows[-1] < len(self.values) and bool((np.diff(rows) > 0).all())
+            rows[0] >= 0 and rows[-1] < documents and bool((np.diff(rows) > 0).all())
         )
-        whole = bool(self.recipe) or len(rows) == len(self.values)
+        whole = bool(self.recipe) or len(rows) == documents
         fits = len(answer.sketches) == len(rows) and len(answer.ids) in (0, len(rows))
         return rising and whole and fits
+
+
+def as_values(documents: Sequence[Document], pointers: int) -> list[bytes | None]:
+    """Return the text of each document, and after it the *pointers* values beside the text."""
+    if not pointers:
+        return [as_value(each.text) for each in documents]
+    return [
+        None if part is None else as_value(part)
+        for each in documents
+        for part in (each.text, *each.values)
+    ]
+
+
+def as_documents(values: Sequence[bytes | None], pointers: int) -> list[Document]:
+    """Return the documents that `as_values` made *values* of, without ids."""
+    parts = [None if value is None else as_text(value) for value in values]
+    each = 1 + pointers
+    places = range(0, len(parts), each)
+    return [Document("", parts[at] or "", tuple(parts[at + 1 : at + each])) for at in places]
 
 
 def as_value(text: str) -> bytes:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from streamfilter.documents.reader import Reader
+from streamfilter.documents.sketching import sketched
 from streamfilter.matching.batch import Prepared
 from streamfilter.matching.pipeline import Batch
 from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
@@ -21,7 +22,7 @@ from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.crew import Crew
 from streamfilter.workers.frames import Drawn
 
-Make = Callable[[Sequence[str]], Sketches]
+Make = Callable[[Sequence[Document]], Sketches]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Preparing:
         rows = [row for row, document in enumerate(there) if document and row not in known]
         others = [readings[row] for row in rows]
         # In this process: the workers that did not sketch them would most likely fail again.
-        sketches = self._sketched(others, self.sketcher.sketch)
+        sketches = self._sketched(others, partial(sketched, self.sketcher))
         for row, reading in zip(rows, others, strict=True):
             readings[row] = reading
         if sketches is None:
@@ -115,11 +116,11 @@ class Preparing:
         A document that breaks the sketcher becomes Malformed in *readings*: it would raise again
         after every restart. Errors of the machine (memory, disk) are raised.
         """
-        texts = [reading.text for reading in readings if isinstance(reading, Document)]
-        if not texts:
+        documents = [reading for reading in readings if isinstance(reading, Document)]
+        if not documents:
             return None
         try:
-            return make(texts)
+            return make(documents)
         except (MemoryError, OSError):
             raise
         except Exception:
@@ -135,7 +136,7 @@ class Preparing:
         if not isinstance(reading, Document):
             return False
         try:
-            self.sketcher.sketch([reading.text])  # here: a worker's error is no fault of the text
+            sketched(self.sketcher, [reading])  # here: a worker's error is no fault of the text
         except (MemoryError, OSError):
             raise
         except Exception:

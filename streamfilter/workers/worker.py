@@ -17,6 +17,7 @@ from typing import IO
 import numpy as np
 
 from streamfilter.documents.reader import reader_of
+from streamfilter.documents.sketching import sketched
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.workers import frames
 
@@ -55,11 +56,11 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
 def _answered(question: frames.Part) -> frames.Answer:
     sketcher = _sketcher(question.scheme, question.seed)
     if question.recipe:
-        rows, ids, texts = _reader(question.recipe).plain(question.values)
+        rows, ids, documents = _reader(question.recipe).plain(question.values)
     else:
-        texts = [*map(frames.as_text, question.values)]
-        rows, ids = [*range(len(texts))], []
-    return frames.Drawn(np.array(rows, np.int64), ids, sketcher.sketch(texts))
+        documents = frames.as_documents(question.values, len(sketcher.scheme.pointers))
+        rows, ids = [*range(len(documents))], []
+    return frames.Drawn(np.array(rows, np.int64), ids, sketched(sketcher, documents))
 
 
 _sketcher = lru_cache(SCHEMES_MAX)(Sketcher.of_recipe)

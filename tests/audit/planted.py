@@ -40,7 +40,7 @@ class Run:
     def of(cls, *, bands: int, rows: int, threshold: float, seed: int, cap: int = 8,
            method: str = "exact", most: int = 128) -> "Run":  # fmt: skip
         sketcher = Sketcher(Scheme(bands, rows), seed=seed.to_bytes(16, "big"))
-        index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=cap)
+        index = MemoryIndex(sketcher.scheme.widths, bucket_cap=cap)
         return cls(
             sketcher,
             index,

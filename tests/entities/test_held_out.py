@@ -119,7 +119,7 @@ def test_a_stream_that_is_sorted_by_the_held_out_field_is_judged_right():
     print("seed 12")
     scheme = Scheme.of_fields({"/name": "words", "/phone": "digits"})
     policy = MatchPolicy(threshold=0.5, method="fields", fields=scheme.field_kinds)
-    index, sketcher = MemoryIndex(slots=scheme.slots), sketcher_for(scheme, seed=bytes(16))
+    index, sketcher = MemoryIndex(scheme.widths), sketcher_for(scheme, seed=bytes(16))
     records, held_out, right = list(sorted_stream(random.Random(12))), HeldOut(), []
     for number, first in enumerate(range(0, len(records), 200)):
         rows = records[first : first + 200]

@@ -18,7 +18,7 @@ POLICY = MatchPolicy(threshold=0.7, method="fields", fields=SCHEME.field_kinds)
 
 
 def test_each_match_goes_into_the_pool_of_its_verdict_stored_or_of_the_batch():
-    index, sketcher = MemoryIndex(slots=SCHEME.slots), sketcher_for(SCHEME, seed=bytes(16))
+    index, sketcher = MemoryIndex(SCHEME.widths), sketcher_for(SCHEME, seed=bytes(16))
 
     def judged(first, *records):
         rows = np.arange(first, first + len(records))

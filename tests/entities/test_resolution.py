@@ -13,6 +13,7 @@ from streamfilter.entities.joined import join_fields
 from streamfilter.entities.scoring import field_points
 from streamfilter.index.format import FormatError, decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from tests.entities.customers import customers, write
 
@@ -102,14 +103,14 @@ def test_what_is_stored_of_a_record_brings_back_its_keys_and_fields():
     number = np.arange(2)
     documents = Documents(number, ["a", "b"], number, number, number, number, sketches.contents)
     values = encode_documents(documents)
-    restored = decode_documents(number, values, 24)
+    restored = decode_documents(number, values, Widths(24))
     first, second = (payload.decode() for payload in restored.contents.payloads)
     assert (first, second) == ("ann lee\x1f1 oak st\x1f0123\x1f7.5", "bö\x1f\x1f7\x1f7.5")
     again = sketcher_for(scheme_of(Scheme.of_fields(FIELDS).as_json()), seed=SEED)
     assert (again.keys_of(restored.contents) == sketches.keys).all()
     for broken in (values[0][:-1], values[0] + b"x"):
         with pytest.raises(FormatError):
-            decode_documents(number[:1], [broken], 24)
+            decode_documents(number[:1], [broken], Widths(24))
 
 
 def test_mistakes_are_said_with_the_cure(tmp_path, capsys):

@@ -23,10 +23,12 @@ LINES = [json.dumps({"id": f"d{i}", "text": text}).encode() for i, text in enume
 def fragile(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Sketcher.sketch
 
-    def sketch(self: Sketcher, texts: Sequence[str]) -> Sketches:
+    def sketch(
+        self: Sketcher, texts: Sequence[str], values: Sequence[Sequence[str | None]] = ()
+    ) -> Sketches:
         if POISON in texts:
             raise ZeroDivisionError("a bug of ours")
-        return whole(self, texts)
+        return whole(self, texts, values)
 
     monkeypatch.setattr(Sketcher, "sketch", sketch)
 

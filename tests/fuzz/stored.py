@@ -51,6 +51,7 @@ from streamfilter.index.journal import (
 from streamfilter.index.progress import Progress
 from streamfilter.kafka.membership import MAGIC, parse_member
 from streamfilter.model import BatchMark, Span, Window
+from streamfilter.similarity.columns import Widths
 from tests.fuzz.pieces import Target, cut, joined
 from tests.index import samples
 
@@ -60,7 +61,7 @@ SLOTS = samples.SLOTS
 def read_documents(data: bytes) -> None:
     values = cut(data, 4)
     try:
-        found = decode_documents(np.arange(len(values)), values, SLOTS)
+        found = decode_documents(np.arange(len(values)), values, Widths(SLOTS))
     except FormatError:
         return
     assert encode_documents(found) == values
@@ -142,7 +143,7 @@ def _forgotten(value: bytes) -> None:
 
 def _documents(values: list[bytes]) -> None:
     try:
-        found = decode_changelog_documents(values, slots=SLOTS)
+        found = decode_changelog_documents(values, Widths(SLOTS))
     except FormatError:
         return
     assert found.ordinals.min() >= 0

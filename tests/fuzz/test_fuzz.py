@@ -22,6 +22,7 @@ from streamfilter.engine.changelog import (
 from streamfilter.index.directory.identity import decode_identity
 from streamfilter.index.errors import FormatError
 from streamfilter.model import BatchMark, Span
+from streamfilter.similarity.columns import Widths
 from tests.fuzz import received, stored, written
 from tests.fuzz.__main__ import TALLY, Tally, keep, resumed
 from tests.fuzz.pieces import Target, cut, joined
@@ -106,7 +107,7 @@ def test_an_ordinal_that_no_index_can_hold_is_refused() -> None:
     for ordinal in (1 << 40, 1 << 63, (1 << 64) - 1):
         broken = record[:2] + ordinal.to_bytes(8, "little") + record[10:]
         with pytest.raises(FormatError, match="ordinal"):
-            decode_changelog_documents([broken], slots=samples.SLOTS)
+            decode_changelog_documents([broken], Widths(samples.SLOTS))
 
 
 @pytest.mark.parametrize("numbers", [(1 << 63, 0, 0), (0, 0, 1 << 63), (0, 1 << 63, 1 << 63)])

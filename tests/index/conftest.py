@@ -9,6 +9,7 @@ import pytest
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.rocks.options import MIB, Memory
+from streamfilter.similarity.columns import Widths
 from tests.index.samples import SLOTS, identity
 
 SMALL = Memory(cache_bytes=4 * MIB, memtable_bytes=4 * MIB)
@@ -23,7 +24,7 @@ def make_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeI
 
     def make(bucket_cap: int = 8, *, ids: bool = False) -> Any:
         if request.param == "memory":
-            return MemoryIndex(slots=SLOTS, bucket_cap=bucket_cap, ids=ids)
+            return MemoryIndex(Widths(SLOTS), bucket_cap=bucket_cap, ids=ids)
         path = tmp_path / f"state-{len(made)}"
         made.append(open_index(path, identity(), bucket_cap=bucket_cap, memory=SMALL, ids=ids))
         return made[-1]

@@ -17,6 +17,7 @@ from streamfilter.index.directory.opening import open_index, wipe_index
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Index
+from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, identity
 from tests.index.test_crash import CAP, batch, opened
@@ -51,7 +52,7 @@ def read_everything(path: Path) -> int:
         reached = index.progress.next_batch
     finally:
         index.close()
-    model = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+    model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
     for number in range(reached):
         model.apply(batch(number))
     assert entries == list(model.dump()), "something was read that was never written"

@@ -28,7 +28,7 @@ from streamfilter.index.journal import (
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Documents
 from streamfilter.index.selection import documents_at
-from streamfilter.similarity.columns import Contents, Samples
+from streamfilter.similarity.columns import Contents, Samples, Widths
 from tests.index.samples import SLOTS, documents, mark
 from tests.support.columns import columns_of, same_columns
 
@@ -39,13 +39,13 @@ def test_documents_come_back_as_they_were_to_the_second() -> None:
     for seed in range(20):
         given_ = documents(ORDINALS, seed=seed, unsigned=[6, 9])
         values = encode_documents(given_)
-        assert same_columns(decode_documents(given_.ordinals, values, SLOTS), given_), seed
+        assert same_columns(decode_documents(given_.ordinals, values, Widths(SLOTS)), given_), seed
 
 
 def test_no_documents_are_no_bytes() -> None:
     none = documents_at(documents([1]), np.array([], np.intp))
     assert encode_documents(none) == []
-    assert len(decode_documents(none.ordinals, [], SLOTS)) == 0
+    assert len(decode_documents(none.ordinals, [], Widths(SLOTS))) == 0
 
 
 def test_a_record_takes_180_bytes_and_4_a_token_with_128_slots() -> None:
@@ -85,7 +85,7 @@ def late(*, payloads: bool = False) -> Documents:
 def test_a_batchs_number_has_48_bits_and_costs_nothing_below_33(payloads: bool) -> None:
     given_ = late(payloads=payloads)
     values = encode_documents(given_)
-    assert same_columns(decode_documents(given_.ordinals, values, SLOTS), given_)
+    assert same_columns(decode_documents(given_.ordinals, values, Widths(SLOTS)), given_)
     early = replace(given_, batches=given_.batches % 2**31)
     extra = [len(a) - len(b) for a, b in zip(values, encode_documents(early), strict=True)]
     assert extra == [0, 2, 2, 2, 2]
@@ -97,17 +97,31 @@ def test_every_truncation_and_every_extra_byte_is_refused(given_: Documents) -> 
     for end in range(len(values[1])):
         broken = [values[0], values[1][:end], *values[2:]]
         with pytest.raises(FormatError):
-            decode_documents(given_.ordinals, broken, SLOTS)
+            decode_documents(given_.ordinals, broken, Widths(SLOTS))
     longer = [values[0], values[1] + b"\0", *values[2:]]
     with pytest.raises(FormatError):
-        decode_documents(given_.ordinals, longer, SLOTS)
+        decode_documents(given_.ordinals, longer, Widths(SLOTS))
+
+
+def test_digests_are_stored_and_without_them_no_byte_changes() -> None:
+    given_ = documents(range(5))
+    plain = encode_documents(given_)
+    digests = np.arange(10, dtype=np.uint64).reshape(5, 2) << np.uint64(60)
+    with_digests = replace(given_, contents=replace(given_.contents, digests=digests))
+    values = encode_documents(with_digests)
+    assert [len(value) for value in values] == [len(value) + 16 for value in plain]
+    found = decode_documents(given_.ordinals, values, Widths(SLOTS, 2))
+    assert same_columns(found, with_digests)
+    assert (found.contents.digests == digests).all()
+    with pytest.raises(FormatError):
+        decode_documents(given_.ordinals, plain, Widths(SLOTS, 2))
 
 
 def test_a_record_of_another_number_of_slots_is_refused() -> None:
     given_ = documents([1])
     for slots in (SLOTS - 1, SLOTS + 1, 128):
         with pytest.raises(FormatError):
-            decode_documents(given_.ordinals, encode_documents(given_), slots)
+            decode_documents(given_.ordinals, encode_documents(given_), Widths(slots))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +154,7 @@ def test_changed_bytes_are_refused_or_read_as_a_value_that_means_them(data: st.D
     for _ in range(data.draw(st.integers(1, 4))):
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
     try:
-        read = decode_documents(np.array([5]), [bytes(value)], SLOTS)
+        read = decode_documents(np.array([5]), [bytes(value)], Widths(SLOTS))
     except FormatError:
         return
     assert encode_documents(read) == [bytes(value)]

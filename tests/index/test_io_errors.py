@@ -16,6 +16,7 @@ import pytest
 
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.memory import MemoryIndex
+from streamfilter.similarity.columns import Widths
 from tests.index.samples import SLOTS
 from tests.index.test_crash import CAP, ROOT, batch, opened
 from tests.support.strace import needs_strace
@@ -70,7 +71,7 @@ def check_prefix(state: Path) -> int | None:
         return None
     try:
         reached = index.progress.next_batch
-        model = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+        model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
         for number in range(reached):
             model.apply(batch(number))
         assert list(index.dump()) == list(model.dump())

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamfilter.index.memory import MemoryIndex
+from streamfilter.similarity.columns import Widths
 from tests.index.samples import SLOTS
 from tests.index.test_crash import CAP, ROOT, batch, opened
 from tests.support.strace import killed_in_write, needs_strace
@@ -32,7 +33,7 @@ for number in range(BATCHES):
 
 def models() -> Iterator[list[tuple[str, bytes, bytes]]]:
     """Yield what an index holds after no batch, one, and so on."""
-    model = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+    model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
     for number in range(BATCHES + 1):
         yield list(model.dump())
         model.apply(batch(number, size=SIZE))

@@ -19,6 +19,7 @@ from streamfilter.index.rocks import window_front
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
+from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.samples import (
     SLOTS,
@@ -48,7 +49,7 @@ class Twins:
         self.rng = random.Random(seed)
         self.path = path
         self.ids = seed % 2 == 0
-        self.memory = MemoryIndex(slots=SLOTS, bucket_cap=CAP, ids=self.ids)
+        self.memory = MemoryIndex(Widths(SLOTS), bucket_cap=CAP, ids=self.ids)
         self.rocks = self.opened()
         self.past: list[Changes] = []
         self.offset = 0

@@ -38,7 +38,7 @@ from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.rocks.window_write import records_of
 from streamfilter.index.selection import subset
 from streamfilter.model import BatchMark, Span, Window
-from streamfilter.similarity.columns import Contents, Samples
+from streamfilter.similarity.columns import Contents, Samples, Widths
 from tests.index.samples import identity
 from tests.support.columns import same_columns
 
@@ -76,7 +76,7 @@ def documents(rng: random.Random, count: int) -> Documents:
 def test_documents_are_read_back_as_they_were_written(seed: int) -> None:
     written = documents(random.Random(seed), 20)
     values = changelog.encode_changelog_documents(written)
-    back = changelog.decode_changelog_documents(values, slots=SLOTS)
+    back = changelog.decode_changelog_documents(values, Widths(SLOTS))
     assert same_columns(back, written)
 
 
@@ -281,7 +281,7 @@ def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) 
             continue
         assert value[0] in (VERSION, NAMED, AGED)
     try:
-        changelog.decode_changelog_documents([value], slots=SLOTS)
+        changelog.decode_changelog_documents([value], Widths(SLOTS))
     except FormatError:
         return
     assert value[:2] == bytes([VERSION, DOCUMENT])
@@ -299,7 +299,7 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
     (value,) = changelog.encode_changelog_documents(documents(random.Random(1), 1))
     for cut in range(len(value)):
         with pytest.raises(FormatError):
-            changelog.decode_changelog_documents([value[:cut]], slots=SLOTS)
+            changelog.decode_changelog_documents([value[:cut]], Widths(SLOTS))
 
 
 @pytest.mark.parametrize("count", [1, 2, 1_000, 1_001, 2_500])

@@ -21,6 +21,7 @@ from streamfilter.index.format import recorded
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes
 from streamfilter.model import EVER, BatchMark, Span, Window
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks import restore
@@ -59,7 +60,7 @@ class Reader:
 
 
 def test_batches_without_documents_are_written_in_bounded_pieces() -> None:
-    written, index = list[int](), MemoryIndex(slots=SCHEME.slots)
+    written, index = list[int](), MemoryIndex(SCHEME.widths)
     real = index.apply
 
     def apply(changes: Changes) -> Applied:
@@ -95,7 +96,7 @@ def test_a_batch_is_ours_by_its_writer_and_not_by_its_number(
     writers: list[bytes], refused_at: int | None
 ) -> None:
     """A start took the next batch of another group, open when it asked for the end, for its own."""
-    index = MemoryIndex(slots=SCHEME.slots)
+    index = MemoryIndex(SCHEME.widths)
     replay = replay_of(index, batches(writers))
     if refused_at is None:
         assert not any(replay.run())
@@ -108,7 +109,7 @@ def test_a_batch_is_ours_by_its_writer_and_not_by_its_number(
 
 @pytest.mark.parametrize("last", [OURS, b""])
 def test_what_the_index_has_applied_last_says_whether_batches_are_named(last: bytes) -> None:
-    index = MemoryIndex(slots=SCHEME.slots)
+    index = MemoryIndex(SCHEME.widths)
     assert not any(replay_of(index, batches([b"", last])).run())
     again = list(batches([last, b""], first=1))
     if last:
@@ -142,7 +143,7 @@ def dumped(
     entries: Sequence[Entry], *, pieces: Sequence[int] = ()
 ) -> list[tuple[str, bytes, bytes]]:
     """Return what an index holds that read *entries*, stopped and begun again at *pieces*."""
-    index, begin = MemoryIndex(slots=AGING.slots), 0
+    index, begin = MemoryIndex(AGING.widths), 0
     for end in (*pieces, len(entries)):
         known = begin > 0
         some = entries[begin - 1 if known else 0 : end]
@@ -161,7 +162,7 @@ def test_an_index_that_forgets_is_the_same_however_it_was_read(
     monkeypatch.setattr(restore, "WRITE_ROWS", 2)
     assert dumped(entries) == whole
     assert dumped(entries, pieces=batch_ends[:-1]) == whole
-    index = MemoryIndex(slots=AGING.slots)
+    index = MemoryIndex(AGING.widths)
     assert not any(replay_of(index, entries, scheme=AGING).run())
     oldest, *_ = index.windows
     assert [window.number for window in index.windows] == [7, 8, 9]
@@ -205,10 +206,10 @@ def test_whom_tombstones_forgot_is_forgotten_by_a_replay_whatever_it_writes_at_o
     records = 0
     for seed in range(10):
         story = Story(seed)
-        live = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+        live = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
         owner = Owner(story.cap)
         story.run(live, owner)
-        index = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+        index = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
         names, reader = Names("ours", "t", "c/0", "w"), Reader(owner.entries)
         replay = Replay(index, SKETCHER, reader, names, writer=OURS, from_known=False)
         assert not any(replay.run())
@@ -224,9 +225,9 @@ def test_a_record_that_forgets_what_was_not_judged_before_its_batch_is_refused()
     values = [header, *encode_forgotten(np.array([0])), batch]
     entries = [Entry(n, value) for n, value in enumerate(values)]
     with pytest.raises(Refusal, match="offset 2: batch 0 forgets what was not judged before it"):
-        list(replay_of(MemoryIndex(slots=SCHEME.slots), entries).run())
+        list(replay_of(MemoryIndex(SCHEME.widths), entries).run())
     with pytest.raises(Refusal, match="without the batch record"):
-        list(replay_of(MemoryIndex(slots=SCHEME.slots), entries[:2]).run())
+        list(replay_of(MemoryIndex(SCHEME.widths), entries[:2]).run())
 
 
 def test_windows_that_do_not_follow_and_a_horizon_that_falls_are_refused_at_their_offset() -> None:
@@ -234,9 +235,9 @@ def test_windows_that_do_not_follow_and_a_horizon_that_falls_are_refused_at_thei
     (_, second, third) = [n for n, entry in enumerate(entries) if entry.value[1] == 1]
     missing = [*entries[:second], *entries[third:]]
     with pytest.raises(Refusal, match=f"offset {third}: window 2 does not follow"):
-        list(replay_of(MemoryIndex(slots=AGING.slots), missing, scheme=AGING).run())
+        list(replay_of(MemoryIndex(AGING.widths), missing, scheme=AGING).run())
     older = BatchMark(12, 36, 36, (Span(0, 36, 36),), 8, 12_000)
     falls = Entry(len(entries), encode_batch(BatchRecord(older, 12_000, OURS)))
     with pytest.raises(Refusal, match=f"offset {falls.offset}: batch 12 remembers what was forg"):
-        list(replay_of(MemoryIndex(slots=AGING.slots), [*entries, falls], scheme=AGING).run())
-    assert MemoryIndex(slots=AGING.slots).windows == (EVER,)
+        list(replay_of(MemoryIndex(AGING.widths), [*entries, falls], scheme=AGING).run())
+    assert MemoryIndex(AGING.widths).windows == (EVER,)

@@ -36,6 +36,7 @@ from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.quality import audit_sample
 from streamfilter.quality.figures import Quality
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling
 from tests.audit.rounds import a_round
 
@@ -122,7 +123,7 @@ def test_a_lag_is_unknown_while_no_broker_is_reached():
 
 def test_an_index_that_is_closed_is_counted_no_more():
     health, metrics = Health(), Metrics()
-    observer, index = filter_observer(metrics, health), MemoryIndex(slots=4)
+    observer, index = filter_observer(metrics, health), MemoryIndex(Widths(4))
     observer.holding(index)
     observer.closed(index)
     observer.closed(index)
@@ -134,7 +135,7 @@ def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_t
     metrics = Metrics()
     metrics.batch(BatchReport.of(OUTCOMES, applied=Applied(expired=4, removed=2)))
     metrics.batch(BatchReport.of(OUTCOMES, applied=Applied(expired=1)))
-    indexes = [MemoryIndex(slots=16, bucket_cap=8) for _ in range(2)]
+    indexes = [MemoryIndex(Widths(16), bucket_cap=8) for _ in range(2)]
     observer = filter_observer(metrics)
     for next_ordinal, index in zip((50, 20), indexes, strict=True):
         index.apply(Changes(Progress(next_ordinal=next_ordinal, horizon=next_ordinal // 2)))
@@ -166,7 +167,7 @@ def test_where_changelogs_begin_is_shown_of_all_that_are_ours_with_what_could_be
 
 def test_an_index_says_how_large_it_becomes_once_its_retention_is_reached():
     def told(retention: Retention, **progress: int) -> float:
-        metrics, index = Metrics(), MemoryIndex(slots=16, bucket_cap=8)
+        metrics, index = Metrics(), MemoryIndex(Widths(16), bucket_cap=8)
         observer = filter_observer(metrics, retention=retention)
         index.apply(Changes(Progress(**progress)))
         observer.occupying(index, Usage(1_000, free=1, oldest=10_000))

@@ -9,6 +9,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import WIDTH_GROWTH, MatchPolicy
 from streamfilter.matching.verification import Verifier
+from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, plain, run_in_batches, story
 from tests.support.arrivals import arrival
 
@@ -62,7 +63,7 @@ def looked(monkeypatch):
 def test_rounds_over_a_chain_look_at_each_row_a_few_times(kind, most, looked):
     """Two rounds look at all; each one after them settles a quarter of what it looks at."""
     policy = MatchPolicy(max_candidates=most)
-    run_in_batches(CHAINS[kind], repeat(DOCUMENTS), MemoryIndex(slots=128), policy)
+    run_in_batches(CHAINS[kind], repeat(DOCUMENTS), MemoryIndex(Widths(128)), policy)
     assert sum(looked) <= (2 + WIDTH_GROWTH + 1) * DOCUMENTS
     assert len(looked) <= DOCUMENTS / 25
 
@@ -75,7 +76,7 @@ def test_verdicts_on_a_chain_are_the_sequential_models_however_batches_are_cut(k
     expected = [model.judge(arrival(f"d{row}", sketches, row)) for row in range(len(texts))]
     policy = MatchPolicy(max_candidates=most)
     for sizes in (repeat(300), iter([1, 7, 60, 100, 132])):
-        index = MemoryIndex(slots=128, bucket_cap=cap)
+        index = MemoryIndex(Widths(128), bucket_cap=cap)
         decisions = run_in_batches(texts, sizes, index, policy)
         for got, want in zip(decisions, expected, strict=True):
             assert plain(got) == (want.verdict, want.matches, want.truncated)

@@ -13,6 +13,7 @@ from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.matching.retention import Retention
 from streamfilter.model import Source, Verdict
+from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import (
     SKETCHER,
     batch_of,
@@ -59,7 +60,7 @@ def judged(index, sketches):
 
 @pytest.fixture
 def index():
-    index = MemoryIndex(slots=128)
+    index = MemoryIndex(Widths(128))
     run_in_batches(STORIES, repeat(40), index, POLICY)
     return index
 
@@ -114,7 +115,7 @@ def reigns(text: str, times: int, *, between: int = 3) -> list[str]:
 def test_a_copy_is_found_however_often_its_text_was_forgotten_before(text, cap, size):
     """The forgotten stay listed as long as their window lives: here for ever."""
     texts, memory = reigns(text, 80 if size == 5 else 30), Retention(documents=3, least=10_000)
-    policy, index = MatchPolicy(short_text="exact_only"), MemoryIndex(slots=128, bucket_cap=cap)
+    policy, index = MatchPolicy(short_text="exact_only"), MemoryIndex(Widths(128), bucket_cap=cap)
     model = Law(Settings(bucket_cap=cap))
     sketches, expected = SKETCHER.sketch(texts), []
 
@@ -145,7 +146,7 @@ def test_a_copy_is_found_however_often_its_batch_forgot_its_text():
     texts, policy = ["two words"] * 60, MatchPolicy(short_text="exact_only")
     ids = [f"d{row // 3}" for row in range(60)]
     tombstones = [Tombstone(row, row, f"d{row // 3 - 1}") for row in range(3, 60, 3)]
-    index = MemoryIndex(slots=128, bucket_cap=60, ids=True)
+    index = MemoryIndex(Widths(128), bucket_cap=60, ids=True)
     judged = judge(
         batch_of(ids, range(60)), SKETCHER.sketch(texts), index=index, policy=policy,
         locate=lambda partition, offset: Source("t", partition, offset), number=0, first_ordinal=0,

@@ -12,6 +12,7 @@ from streamfilter.matching.decision import MATCH_BYTES, MATCHES_BYTES_MAX, withi
 from streamfilter.matching.envelope import encode, matches
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.model import Decision, Match, Record, Source, Verdict
+from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, run_in_batches, story
 
 LONG = "i" * 1_024
@@ -25,7 +26,7 @@ def variant(number: int) -> str:
 
 def found_of(topics: list[str]) -> Decision:
     """The decision on a text that is like a document of each of *topics*."""
-    index, policy = MemoryIndex(slots=128), MatchPolicy(threshold=0.9)
+    index, policy = MemoryIndex(Widths(128)), MatchPolicy(threshold=0.9)
     texts = [variant(number) for number in range(len(topics))]
     run_in_batches(texts, repeat(100), index, policy)
     judged = judge(

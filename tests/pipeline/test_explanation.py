@@ -106,7 +106,7 @@ def check_words(why: str, fate: Fate) -> None:
 def test_explain_says_what_the_filter_does_verdict_evidence_and_reason(kind, given_, seed):
     sketcher = SKETCHERS[kind]
     policy = policy_of(kind, given_)
-    index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=CAP)
+    index = MemoryIndex(sketcher.scheme.widths, bucket_cap=CAP)
     for place, text in enumerate(stories(kind, seed)):
         sketches = sketcher.sketch([text])
         told = explain(index, sketches, policy=policy, locate=locate)
@@ -160,7 +160,7 @@ def test_compare_says_what_the_filter_does_with_two_texts(kind, given_, seed):
         zeros = np.zeros(2, np.int64)
         done = judge(
             Batch(["the first", "b"], zeros, np.arange(2), zeros - 1),
-            sketcher.sketch([one, other]), index=MemoryIndex(slots=sketcher.scheme.slots),
+            sketcher.sketch([one, other]), index=MemoryIndex(sketcher.scheme.widths),
             policy=policy, locate=locate, number=0, first_ordinal=0,
         )  # fmt: skip
         pair = one_after_the_other(one, other, sketcher, policy=policy, bucket_cap=CAP)

@@ -17,6 +17,7 @@ from streamfilter.matching.forgetting import CutBatch, named_removals
 from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.matching.retention import Extent
 from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdict
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.sketch import Sketches
 from tests.pipeline.ageing import Ageing
 from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, plain
@@ -107,7 +108,7 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
     kinds, counted, cut = set(), 0, 0
     for seed in range(STORIES):
         story = Story(seed)
-        index = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+        index = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
         pairs = story.run(index)
         for i, (want, got) in enumerate(pairs):
             assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
@@ -136,7 +137,7 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
 @pytest.mark.parametrize("seed", range(4))
 def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
     story = Story(seed)
-    memory = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+    memory = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
     scheme = SKETCHER.scheme
     identity = Identity.new(
         scheme=scheme.as_json(), fingerprint=scheme.fingerprint, created=0, seed=SEED
@@ -152,7 +153,7 @@ def test_a_tombstone_of_who_is_older_than_the_horizon_takes_them_away_and_is_unk
     sketches = SKETCHER.sketch([" ".join(f"{letter}{i}" for i in range(12)) for letter in "abc"])
     batch = batch_of(["old", "old", "new"], np.arange(3))
     rules = Rules(MatchPolicy(), lambda p, o: Source("t", p, o))
-    index = MemoryIndex(slots=128, bucket_cap=8, ids=True)
+    index = MemoryIndex(Widths(128), bucket_cap=8, ids=True)
     numbers = {"number": 0, "first_ordinal": 0, "reread": False}
     first = decide(Prepared([None] * 3, {}, [0, 1, 2], batch, sketches), index, rules, **numbers)
     index.apply(Changes(Progress(next_batch=1, next_ordinal=3), first.judgement.additions))
@@ -169,7 +170,7 @@ def test_a_tombstone_of_who_is_older_than_the_horizon_takes_them_away_and_is_unk
 
 
 def test_a_table_of_ids_that_names_missing_documents_is_damage_and_no_endless_tombstone():
-    index = MemoryIndex(slots=SKETCHER.scheme.slots, ids=True)
+    index = MemoryIndex(SKETCHER.scheme.widths, ids=True)
     missing = np.array([7, 9])
     with pytest.raises(IndexDamaged, match="2 documents by id, from ordinal 7 on"):
         named_removals(missing, index, SKETCHER.keys_of)

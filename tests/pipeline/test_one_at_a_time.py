@@ -29,6 +29,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.sketch import Sketches
 from tests.pipeline.test_sequential_model import SKETCHER, flood, plain, stream
 from tests.support.arrivals import arrival, buckets_below
@@ -108,7 +109,7 @@ class Story:
 
     def lived(self, size: int) -> tuple[dict[int, Decision], MemoryIndex]:
         index, verdicts, left = (
-            MemoryIndex(slots=128, bucket_cap=self.cap, ids=True),
+            MemoryIndex(Widths(128), bucket_cap=self.cap, ids=True),
             {},
             self.records,
         )

@@ -24,7 +24,7 @@ def verdicts(texts, policy, sketcher=SKETCHER):
     zeros = np.zeros(n, np.int64)
     return judge(
         Batch([f"d{i}" for i in range(n)], zeros, np.arange(n), zeros), sketcher.sketch(texts),
-        index=MemoryIndex(slots=sketcher.scheme.slots), policy=policy, number=0, first_ordinal=0,
+        index=MemoryIndex(sketcher.scheme.widths), policy=policy, number=0, first_ordinal=0,
         locate=lambda p, o: Source("t", p, o),
     ).decisions  # fmt: skip
 

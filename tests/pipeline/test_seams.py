@@ -14,6 +14,7 @@ from streamfilter.matching.lookup import lookup
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge, settle
 from streamfilter.matching.visibility import Visibility
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
@@ -61,7 +62,7 @@ def judged(texts, index, *, first, number=0, partition=0, **options):
 
 
 def test_the_second_of_two_near_duplicates_is_withheld_inside_a_batch_and_across_batches():
-    index = MemoryIndex(slots=128)
+    index = MemoryIndex(Widths(128))
     first, second = judged([STORY, UPDATE], index, first=0)
     assert (first.verdict, second.verdict) == (Verdict.UNIQUE, Verdict.NEAR_DUPLICATE)
     assert second.match is not None
@@ -73,7 +74,7 @@ def test_the_second_of_two_near_duplicates_is_withheld_inside_a_batch_and_across
 
 
 def test_verdicts_are_settled_from_a_lookup_without_its_index():
-    index, texts = MemoryIndex(slots=128), [UPDATE, STORY + " again", "another story of the day"]
+    index, texts = MemoryIndex(Widths(128)), [UPDATE, STORY + " again", "another story of the day"]
     judged([STORY], index, first=0)
     nothing = np.zeros(3, np.int64)
     batch, sketches = Batch(["a", "b", "c"], nothing, nothing, nothing - 1), SKETCHER.sketch(texts)
@@ -94,7 +95,7 @@ def test_nothing_is_withheld_for_a_document_that_was_withheld_itself():
     words = [f"w{i}" for i in range(100)]
     chain = [" ".join(words[:-4]), " ".join(words), " ".join([*words, *"abcdefghijklmnopqrst"])]
     policy = MatchPolicy(threshold=0.82)
-    decisions = judged(chain, MemoryIndex(slots=128), first=0, policy=policy)
+    decisions = judged(chain, MemoryIndex(Widths(128)), first=0, policy=policy)
     verdicts = [d.verdict for d in decisions]
     # The third resembles the second (.83), but that one was never forwarded.
     assert verdicts == [Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.UNIQUE]
@@ -102,14 +103,14 @@ def test_nothing_is_withheld_for_a_document_that_was_withheld_itself():
 
 def test_short_texts_meet_by_the_whole_text_or_not_at_all():
     texts = ["hello world", "hello", "Hello  WORLD", "", " "]
-    index = MemoryIndex(slots=128)
+    index = MemoryIndex(Widths(128))
     exact = judged(texts, index, first=0, policy=MatchPolicy(short_text="exact_only"))
     assert [d.verdict for d in exact] == [
         Verdict.UNIQUE, Verdict.UNIQUE, Verdict.EXACT_DUPLICATE, Verdict.UNIQUE,
         Verdict.EXACT_DUPLICATE,
     ]  # fmt: skip
     for policy, verdict in (("forward", Verdict.PASSTHROUGH), ("drop", Verdict.DROPPED)):
-        index = MemoryIndex(slots=128)
+        index = MemoryIndex(Widths(128))
         left = judged(texts, index, first=0, policy=MatchPolicy(short_text=policy))
         assert {(d.verdict, d.reason) for d in left} == {(verdict, Reason.SHORT)}
         assert len(index) == 0
@@ -120,7 +121,7 @@ def test_judging_reads_serialised_sketches_as_well():
     again = Sketches.from_bytes(sketches.to_bytes())
     batch = Batch(["a", "b"], *(np.zeros(2, np.int64) for _ in range(3)))
     decisions = [
-        judge(batch, s, index=MemoryIndex(slots=128), policy=MatchPolicy(), number=0,
+        judge(batch, s, index=MemoryIndex(Widths(128)), policy=MatchPolicy(), number=0,
               locate=lambda p, o: Source("t", p, o), first_ordinal=0).decisions
         for s in (sketches, again)
     ]  # fmt: skip
@@ -128,7 +129,7 @@ def test_judging_reads_serialised_sketches_as_well():
 
 
 def test_judging_changes_nothing():
-    index = MemoryIndex(slots=128)
+    index = MemoryIndex(Widths(128))
     batch = Batch(["a"], *(np.zeros(1, np.int64) for _ in range(3)))
     for _ in range(2):
         found = judge(batch, SKETCHER.sketch([STORY]), index=index, policy=MatchPolicy(),
@@ -201,7 +202,7 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
 
 
 def test_a_re_read_document_meets_only_what_came_before_it():
-    index = MemoryIndex(slots=128)
+    index = MemoryIndex(Widths(128))
     judged(["unrelated words come first in this very story here", STORY], index, first=0)
     judged([UPDATE], index, first=2, number=1)
     for offset, verdict in ((1, Verdict.UNIQUE), (2, Verdict.NEAR_DUPLICATE)):
@@ -218,7 +219,7 @@ def test_a_re_read_document_meets_only_what_came_before_it():
 
 def test_the_past_of_a_reread_batch_is_looked_up_once_however_many_batches_judged_it(monkeypatch):
     """A stream that trickled in has a batch a record: each once asked the index for itself."""
-    index, fetched = MemoryIndex(slots=128), list[list[int]]()
+    index, fetched = MemoryIndex(Widths(128)), list[list[int]]()
     texts = [f"{n} council met {n} on monday {n * n} to discuss bridge {n}" for n in range(9)]
     for number, first in enumerate(range(0, 9, 3)):
         judged(texts[first : first + 3], index, first=first, number=number)

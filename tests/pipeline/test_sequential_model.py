@@ -13,6 +13,7 @@ from streamfilter.matching.law import DIGITS, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.matching.retention import EVERYTHING
 from streamfilter.model import BatchMark, Source, Span, Verdict
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.arrivals import arrival
@@ -116,7 +117,7 @@ def test_verdicts_equal_the_sequential_model_whatever_the_batches(seed):
     model = Law(Settings(max_candidates=policy.max_candidates))
     expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
-    decisions = run_in_batches(texts, sizes, MemoryIndex(slots=128), policy)
+    decisions = run_in_batches(texts, sizes, MemoryIndex(Widths(128)), policy)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
         assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i, texts[i])
     kinds = {want.verdict for want in expected}
@@ -141,7 +142,7 @@ def test_every_scheme_and_policy_equals_the_sequential_model(scheme, rules):
     model = Law(Settings(max_candidates=3, **rules))
     expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
-    decisions = run_in_batches(texts, sizes, MemoryIndex(slots=128), policy, sketcher)
+    decisions = run_in_batches(texts, sizes, MemoryIndex(Widths(128)), policy, sketcher)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
         assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i, texts[i])
     assert {want.verdict for want in expected} == {"unique", "near_duplicate", "exact_duplicate"}
@@ -151,7 +152,7 @@ def test_every_scheme_and_policy_equals_the_sequential_model(scheme, rules):
 def test_a_document_read_again_gets_the_verdict_it_had(seed):
     rng = random.Random(seed)
     texts = stream(rng, 300)
-    index, policy = MemoryIndex(slots=128), MatchPolicy(short_text="exact_only")
+    index, policy = MemoryIndex(Widths(128)), MatchPolicy(short_text="exact_only")
     first = run_in_batches(texts, iter(lambda: rng.choice((5, 50)), None), index, policy)
     begin = rng.randrange(200)
     batch = batch_of([f"d{i}" for i in range(begin, 300)], range(begin, 300))
@@ -190,7 +191,7 @@ def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_a
     sketches = SKETCHER.sketch(texts)
     model = Law(Settings(max_candidates=4, max_estimated=max_estimated, bucket_cap=cap))
     expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
-    index = MemoryIndex(slots=128, bucket_cap=cap)
+    index = MemoryIndex(Widths(128), bucket_cap=cap)
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
     decisions = run_in_batches(texts, sizes, index, policy)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
@@ -233,7 +234,7 @@ def test_an_original_is_found_behind_variants_that_look_more_similar(size):
     texts = [text for family in families for text in family]
     model, sketches = Law(), SKETCHER.sketch(texts)
     expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
-    decisions = run_in_batches(texts, repeat(size), MemoryIndex(slots=128), MatchPolicy())
+    decisions = run_in_batches(texts, repeat(size), MemoryIndex(Widths(128)), MatchPolicy())
     for want, got in zip(expected, decisions, strict=True):
         assert plain(got) == (want.verdict, want.matches, want.truncated)
     lasts = decisions[len(families[0]) - 1 :: len(families[0])]

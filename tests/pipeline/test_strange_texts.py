@@ -36,7 +36,7 @@ def verdicts(texts, scheme, policy):
     zeros = np.zeros(n, np.int64)
     decisions = judge(
         Batch([f"d{i}" for i in range(n)], zeros, np.arange(n), zeros),
-        Sketcher(scheme, seed=SEED).sketch(texts), index=MemoryIndex(slots=scheme.slots),
+        Sketcher(scheme, seed=SEED).sketch(texts), index=MemoryIndex(scheme.widths),
         policy=policy, number=0, first_ordinal=0, locate=lambda p, o: Source("t", p, o),
     ).decisions  # fmt: skip
     return [each.verdict for each in decisions]

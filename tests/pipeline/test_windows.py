@@ -21,6 +21,7 @@ from streamfilter.matching.retention import (
     Retention,
 )
 from streamfilter.model import BatchMark, Record, Source, Span, Window
+from streamfilter.similarity.columns import Widths
 from tests.pipeline.ageing import Ageing
 from tests.pipeline.test_sequential_model import (
     SKETCHER,
@@ -64,7 +65,7 @@ def test_verdicts_with_windows_equal_the_sequential_model_whatever_the_batches()
     windows, kinds, forgotten = set(), set(), 0
     for seed in range(STORIES):
         story = Story(seed)
-        decisions = story.run(MemoryIndex(slots=128, bucket_cap=story.cap))
+        decisions = story.run(MemoryIndex(Widths(128), bucket_cap=story.cap))
         for i, (want, got) in enumerate(zip(story.expected, decisions, strict=True)):
             assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
         windows.add(story.windows)
@@ -78,7 +79,7 @@ def test_verdicts_with_windows_equal_the_sequential_model_whatever_the_batches()
 @pytest.mark.parametrize("seed", range(6))
 def test_a_document_read_again_meets_what_was_remembered_when_it_was_judged(seed):
     """As long as its windows are alive: the horizon has moved on, and has no say."""
-    rng, index = random.Random(seed), MemoryIndex(slots=128)
+    rng, index = random.Random(seed), MemoryIndex(Widths(128))
     texts, policy = stream(rng, 240), MatchPolicy(short_text="exact_only")
 
     def extents(index, size):
@@ -98,7 +99,7 @@ def test_a_document_read_again_meets_what_was_remembered_when_it_was_judged(seed
         as_of=index.marks_covering(batch.partitions, batch.offsets),
     )  # fmt: skip
     assert [plain(each) for each in again.decisions] == [plain(each) for each in first]
-    everything = run_in_batches(texts, iter(lambda: 20, None), MemoryIndex(slots=128), policy)
+    everything = run_in_batches(texts, iter(lambda: 20, None), MemoryIndex(Widths(128)), policy)
     assert [plain(each) for each in everything] != [plain(each) for each in first]
 
 
@@ -106,7 +107,7 @@ def test_a_text_is_met_in_a_later_window_however_many_like_it_an_older_one_lists
     """Lists that were cut to the oldest of all windows would hide it."""
     text = "a story of a fox and a dog who went to the sea and looked at the ships for a day"
     texts = [f"{text} {i}" for i in range(4)]
-    index, policy = MemoryIndex(slots=128, bucket_cap=1), MatchPolicy(threshold=0.999)
+    index, policy = MemoryIndex(Widths(128), bucket_cap=1), MatchPolicy(threshold=0.999)
 
     def extents(index, size):
         progress = index.progress

@@ -13,6 +13,7 @@ import pytest
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.model import Source, Verdict
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 
@@ -50,7 +51,7 @@ def test_texts_without_a_common_shingle_are_never_near_duplicates(shingling):
         scheme = Scheme(16, 6, shingling=shingling)
         sketches = Sketcher(scheme, seed=seed).sketch(texts)
         told = judge(
-            batch, sketches, index=MemoryIndex(slots=128, bucket_cap=8),
+            batch, sketches, index=MemoryIndex(Widths(128), bucket_cap=8),
             policy=MatchPolicy(), number=0, first_ordinal=0,
             locate=lambda p, o: Source("t", p, o),
         )  # fmt: skip

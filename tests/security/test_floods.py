@@ -41,7 +41,7 @@ class Flood:
 
     def __init__(self, sketcher: Sketcher | None = None) -> None:
         self.sketcher = sketcher or Sketcher(SCHEME, seed=bytes(range(16)))
-        self.index = MemoryIndex(slots=SCHEME.slots, bucket_cap=CAP)
+        self.index = MemoryIndex(SCHEME.widths, bucket_cap=CAP)
         self.verdicts: list[Verdict] = []
         self.candidates_max = self.verified = self.skipped = self.overflows = self.longer = 0
 
@@ -204,7 +204,7 @@ def test_a_flood_of_variants_does_not_hide_the_copies_that_follow(flood, tmp_pat
 def test_whoever_full_buckets_hide_is_counted_exactly():
     """Of documents that share all keys, 8 are listed at first and 4 times 64 under longer ones."""
     sketcher = Sketcher(SCHEME, seed=bytes(range(16)))
-    index = MemoryIndex(slots=SCHEME.slots, bucket_cap=CAP)
+    index = MemoryIndex(SCHEME.widths, bucket_cap=CAP)
     room, more = CAP + DEPTH * LONGER_CAP, 5
     for number, text in enumerate([words(random.Random(4), 60)] * (room + more)):
         sketches = sketcher.sketch([text])

@@ -19,7 +19,7 @@ BASE = Scheme(16, 6, shingling=Shingling("stopword", 2))
 
 OTHER = {
     Scheme: {"bands": 15, "rows": 5, "slots": 256, "layout": "random", "algorithm": 1,
-             "fields": ("/name words", "/phone digits"),
+             "fields": ("/name words", "/phone digits"), "digests": ("scope /tenant",),
              "shingling": Shingling("char", 5), "normalisation": Normalisation("none")},
     Shingling: {"kind": "word", "size": 3, "token_bytes": 4, "sample_modulus": 16,
                 "languages": ("en", "de"), "fallback_below": 5},
@@ -62,7 +62,7 @@ def test_keys_are_made_again_from_what_the_changelog_keeps(name):
     documents = Documents(
         numbers, [f"d{i}" for i in range(n)], numbers, numbers, numbers, numbers, sketches.contents
     )
-    restored = decode_documents(numbers, encode_documents(documents), SCHEMES[name].slots)
+    restored = decode_documents(numbers, encode_documents(documents), SCHEMES[name].widths)
     again = sketcher_for(SCHEMES[name], seed=SEED)
     keys = again.keys_of(restored.contents)
     assert (keys == sketches.keys).all()

@@ -17,7 +17,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Applied, Buckets, Changes, Copies, Documents, Meets, Usage
 from streamfilter.model import BatchMark, Window
-from streamfilter.similarity.columns import I64, U8, U64, Flags
+from streamfilter.similarity.columns import I64, U8, U64, Flags, Widths
 from tests.simulator.world import Life, World
 
 
@@ -37,7 +37,7 @@ class Disk:
         self._restart([])
 
     def _restart(self, writes: list[Changes]) -> None:
-        self.index = MemoryIndex(slots=self._slots, bucket_cap=self._cap, ids=True)
+        self.index = MemoryIndex(Widths(self._slots), bucket_cap=self._cap, ids=True)
         self.writes: list[Changes] = []
         for changes in writes:
             self.write(changes)

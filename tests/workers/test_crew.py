@@ -16,6 +16,7 @@ import pytest
 
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader, reader_of
+from streamfilter.documents.sketching import sketched as documents_sketched
 from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.forwarding import Destinations
@@ -42,7 +43,8 @@ def alone(texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
 
 
 def sketched(crew: Crew, texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
-    sketches = crew.sketch(Sketcher(SCHEME, seed=seed), texts)
+    documents = [Document("", text) for text in texts]
+    sketches = crew.sketch(Sketcher(SCHEME, seed=seed), documents)
     assert isinstance(sketches, Sketches)
     return sketches.to_bytes()
 
@@ -100,7 +102,7 @@ def test_a_worker_that_is_killed_or_stuck_costs_a_line_of_log(blow, caplog):
         ),
         (
             "from streamfilter.similarity.sketch import Sketcher\n"
-            "def full(self, texts): raise MemoryError\n"
+            "def full(self, texts, values): raise MemoryError\n"
             "Sketcher.sketch = full\n"
             "from streamfilter.workers.worker import main; main()",
             "it met MemoryError",
@@ -128,9 +130,9 @@ def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog):
     code = (
         "from streamfilter.similarity.sketch import Sketcher\n"
         "alone = Sketcher.sketch\n"
-        "def full(self, texts):\n"
+        "def full(self, texts, values):\n"
         "    if 'large' in texts: raise MemoryError\n"
-        "    return alone(self, texts)\n"
+        "    return alone(self, texts, values)\n"
         "Sketcher.sketch = full\n"
         "from streamfilter.workers.worker import main; main()"
     )
@@ -325,8 +327,8 @@ class Half(Crew):
     """A crew of which only the first half of each batch comes back."""
 
     def read(self, sketcher, recipe, values):
-        rows, ids, texts = reader_of(recipe).plain(values[: len(values) // 2])
-        return Drawn(np.array(rows, np.int64), ids, sketcher.sketch(texts))
+        rows, ids, documents = reader_of(recipe).plain(values[: len(values) // 2])
+        return Drawn(np.array(rows, np.int64), ids, documents_sketched(sketcher, documents))
 
 
 def test_values_without_a_document_have_no_sketches():

@@ -19,6 +19,7 @@ from typing import Any
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
+from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import ALGORITHM, CHANGES, scheme_of
 from streamfilter.similarity.shape import Shape
 
@@ -86,9 +87,10 @@ class Identity:
         )
 
     @property
-    def slots(self) -> int:
-        """Return the length of a signature under the scheme."""
-        return int(json.loads(self.scheme)["slots"])
+    def widths(self) -> Widths:
+        """Return how much the scheme stores of a document."""
+        scheme = json.loads(self.scheme)
+        return Widths(int(scheme["slots"]), len(scheme.get("digests", ())))
 
     @property
     def seed_check(self) -> bytes:
@@ -150,11 +152,11 @@ def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
             external_seed=external,
         )
         check = bytes.fromhex(fields["seed_check"]) if external else identity.seed_check
-        slots = identity.slots
+        widths = identity.widths
     except (KeyError, TypeError, ValueError, OverflowError):  # JSON's 1e999 is infinite
         # Without a cause, because the original error may quote the seed.
         raise FormatError("an identity lacks a field, or has a broken one") from None
-    if slots < 1:
+    if widths.slots < 1:
         raise FormatError("an identity's scheme has no slots")
     if not hmac.compare_digest(check, identity.seed_check) or seed not in (None, identity.seed):
         raise mismatch("the index", ["seed: it was built with another one than index.seed_file's"])

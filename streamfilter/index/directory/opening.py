@@ -34,6 +34,7 @@ from streamfilter.index.format import BUCKET_CAP, BUCKET_CAP_MAX
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.index.rocks.wal_gaps import refuse_gaps
+from streamfilter.similarity.columns import Widths
 
 _IDENTITY_FACT = "identity"
 
@@ -64,9 +65,9 @@ def open_index(
             marker = _current_marker(path)
             if marker is None:
                 marker = Marker(identity.encode(), bucket_cap, complete=False, ids=ids)
-                return _created(path, marker, memory, lock, slots=identity.slots)
+                return _created(path, marker, memory, lock, widths=identity.widths)
             _refuse_other(path, marker, identity, bucket_cap, ids=ids)
-            return _reopened(path, marker, memory, lock, slots=identity.slots)
+            return _reopened(path, marker, memory, lock, widths=identity.widths)
         except BaseException:
             lock.release()
             raise
@@ -95,13 +96,13 @@ def _current_marker(path: Path) -> Marker | None:
 
 
 def _created(
-    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, slots: int
+    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, widths: Widths
 ) -> RocksIndex:
     clear(path)  # remove the rest of a database whose creation crashed
     write_marker(path, marker)
     index = RocksIndex(
         path / DATABASE_NAME,
-        slots=slots,
+        widths=widths,
         bucket_cap=marker.bucket_cap,
         memory=memory,
         create=True,
@@ -118,7 +119,7 @@ def _created(
 
 
 def _reopened(
-    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, slots: int
+    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, widths: Widths
 ) -> RocksIndex:
     if not (path / DATABASE_NAME / CURRENT).exists():
         raise IndexDamaged(f"{path}: the database's files are missing")
@@ -126,7 +127,7 @@ def _reopened(
         refuse_gaps(path / DATABASE_NAME)
         index = RocksIndex(
             path / DATABASE_NAME,
-            slots=slots,
+            widths=widths,
             bucket_cap=marker.bucket_cap,
             memory=memory,
             on_close=lock.release,

@@ -38,7 +38,7 @@ class IndexView(StoredIndex):
 
     def __init__(self, store: Database, identity: Identity, *, bucket_cap: int) -> None:
         self.identity, self.bucket_cap = identity, bucket_cap
-        self._store, self._slots = store, identity.slots
+        self._store, self._widths = store, identity.widths
         self._standing = store.standing
         self._tables = [WindowTables(store, window) for window in self._standing.windows]
 
@@ -52,7 +52,7 @@ class IndexView(StoredIndex):
         entries = tables.entries(start)
         while chunk := list(islice(entries, SCAN_DOCUMENTS)):
             ordinals = np.array([ordinal for ordinal, _ in chunk], np.int64)
-            yield decode_documents(ordinals, [value for _, value in chunk], self._slots)
+            yield decode_documents(ordinals, [value for _, value in chunk], self._widths)
 
     @property
     def families(self) -> list[str]:

@@ -35,6 +35,7 @@ from streamfilter.index.rocks.window_front import PIECE_KEYS, Fronts
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.windows import Windows, after
 from streamfilter.killpoints import kill_point
+from streamfilter.similarity.columns import Widths
 
 
 class RocksIndex(StoredIndex):
@@ -44,7 +45,7 @@ class RocksIndex(StoredIndex):
         self,
         path: Path,
         *,
-        slots: int,
+        widths: Widths,
         bucket_cap: int,
         memory: Memory | None = None,
         create: bool = False,
@@ -55,14 +56,14 @@ class RocksIndex(StoredIndex):
 
         Args:
             path: RocksDB's own directory.
-            slots: Length of a signature.
+            widths: How much the scheme stores of a document.
             bucket_cap: Ordinals that a bucket lists at most, 1 to 255.
             memory: Bounds in bytes.
             create: Make a new database, instead of raising an error if there is none.
             ids: For a new database: documents can be found by id too.
             on_close: Called once, after the database has been released.
         """
-        self._slots = slots
+        self._widths = widths
         self.bucket_cap = bucket_cap
         memory = memory or Memory()
         self._store = Database(path, memory=memory, create=create, ids=ids)
@@ -182,7 +183,7 @@ class RocksIndex(StoredIndex):
         """Return the first document's timestamp in milliseconds; -1: unknown, or no document."""
         for tables in self._tables:
             for _, value in tables.entries(self.progress.horizon):
-                documents = decode_documents(np.zeros(1, np.int64), [value], self._slots)
+                documents = decode_documents(np.zeros(1, np.int64), [value], self._widths)
                 return int(documents.timestamps[0])
         return -1
 

@@ -15,7 +15,7 @@ from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.windows import owner, parts_of
 from streamfilter.model import BatchMark
-from streamfilter.similarity.columns import I64, U8, U64, Flags
+from streamfilter.similarity.columns import I64, U8, U64, Flags, Widths
 
 
 class StoredIndex(HasStoredProgress):
@@ -23,8 +23,7 @@ class StoredIndex(HasStoredProgress):
 
     bucket_cap: int
     _store: Database
-    _slots: int
-    """Length of a signature."""
+    _widths: Widths
     _tables: Sequence[WindowTables]
 
     @property
@@ -51,7 +50,7 @@ class StoredIndex(HasStoredProgress):
             values += each.documents(ordinals[part])
         asked = ordinals[len(ordinals) - len(values) :]  # the others are of dropped windows
         there = np.fromiter((value is not None for value in values), np.bool_, len(values))
-        return decode_documents(asked[there], [v for v in values if v is not None], self._slots)
+        return decode_documents(asked[there], [v for v in values if v is not None], self._widths)
 
     @property
     def ids(self) -> bool:
