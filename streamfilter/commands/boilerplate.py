@@ -154,7 +154,7 @@ def _texts(
             found = documents_of(
                 inputs, config, rejected=lambda *_: broken.append(None), advanced=advanced
             )
-            yield islice((text for _, text in found), limit)
+            yield islice((each.text for each in found), limit)
         return
     with progress("reading", limit) as advanced:
         yield texts_of_topic(config, limit, broken=lambda _: broken.append(None), advanced=advanced)
