@@ -19,6 +19,7 @@ SAMPLE_MIN = 20
 CHARACTERS_MAX = 20_000
 """A text is looked at up to here."""
 
+_TAG = re.compile(r"</(?:p|div|a|span|li|body|html|h\d|td|b|i|em|strong)>|<br ?/?>", re.I)
 _QUOTE = re.compile(r"^[ \t]*>", re.M)
 _TIME = re.compile(r"\d{1,2}:\d{2}:\d{2}")
 _MENTION = re.compile(r"(?:^|\s)(?:@\w+|#[a-z]\w+)|https?://", re.A | re.I)
@@ -70,6 +71,10 @@ def _logs(texts: Sequence[str]) -> str:
     return timed
 
 
+def _web(texts: Sequence[str]) -> str:
+    return _share(texts, _TAG.search, 0.3, "have HTML tags")
+
+
 def _masked(text: str) -> str:
     for name in ("url", "email", "uuid", "timestamp", "ip", "path", "hex", "number"):
         text = MASKS[name](text)
@@ -99,5 +104,6 @@ def _words(texts: Sequence[str]) -> float:
 
 
 _RULES: dict[str, Rule] = {
-    "mail": _mail, "logs": _logs, "social": _social, "tickets": _tickets, "news": _news,
+    "web": _web, "mail": _mail, "logs": _logs, "social": _social,
+    "tickets": _tickets, "news": _news,
 }  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from functools import reduce
+from operator import add
 
 from tests.recipes.figures import Figures, measured
 from tests.recipes.streams import STREAMS
@@ -15,17 +17,18 @@ def main() -> None:
     """Print a row for each example, beside the default settings with the same text and id."""
     parser = argparse.ArgumentParser(prog="python -m tests.recipes", description=__doc__)
     parser.add_argument("--only", action="append", choices=list(STREAMS))
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--stories", type=int, default=600)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--stories", type=int, default=300)
     options = parser.parse_args()
     print(ROW.format("example", "documents", "found", "right", "found by default", "right"))
     print(ROW.format(*["---"] * 6))
     for name in options.only or STREAMS:
         stories = STORIES.get(name, options.stories)
         ours, default = (
-            measured(name, seed=options.seed, stories=stories, recipe=recipe)
+            reduce(add, (measured(name, seed=seed, stories=stories, recipe=recipe)
+                         for seed in options.seeds))
             for recipe in (True, False)
-        )
+        )  # fmt: skip
         print(ROW.format(name, ours.documents, *_shown(ours), *_shown(default)), flush=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ class Figures:
     withheld: int
     rightly: int
     """Withheld documents whose best match tells the same story."""
+
+    def __add__(self, other: Figures) -> Figures:
+        """Return the counts of both runs together."""
+        return Figures(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def found(self) -> float:
