@@ -1,10 +1,6 @@
 """`streamfilter bench` from outside: what it saves, and that a wrong result fails the run."""
 
 import json
-import os
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -133,43 +129,20 @@ def filter_that(spoil, tmp_path, mix):
     return [check.name.removeprefix("m: ") for check in checks if not check.passed]
 
 
-def test_a_filter_that_is_right_passes(tmp_path, mix):
-    assert filter_that(lambda unique, copies: (unique, copies), tmp_path, mix) == []
+SPOILT = {
+    "right": (lambda u, c: (u, c), []),
+    "loses a line": (lambda u, c: (u, c[1:]), ["every line is in one place"]),
+    "changes a line": (
+        lambda u, c: ([u[0].replace(b": ", b":"), *u[1:]], c), ["every line is in one place"]
+    ),
+    "lets a duplicate through": (lambda u, c: ([*u, c[0]], c[1:]), ["recall at J >= .82"]),
+    "withholds both of a pair": (lambda u, c: (u[1:], [*c, u[0]]), ["precision at J >= .8"]),
+}  # fmt: skip
 
 
-def test_a_filter_that_loses_a_line_fails(tmp_path, mix):
-    failed = filter_that(lambda unique, copies: (unique, copies[1:]), tmp_path, mix)
-    assert failed == ["every line is in one place"]
-
-
-def test_a_filter_that_changes_a_line_fails(tmp_path, mix):
-    def changed(unique, copies):
-        return [unique[0].replace(b": ", b":"), *unique[1:]], copies
-
-    assert filter_that(changed, tmp_path, mix) == ["every line is in one place"]
-
-
-def test_a_filter_that_lets_a_duplicate_through_fails(tmp_path, mix):
-    failed = filter_that(lambda u, c: ([*u, c[0]], c[1:]), tmp_path, mix)
-    assert failed == ["recall at J >= .82"]
-
-
-def test_a_filter_that_withholds_both_of_a_pair_fails(tmp_path, mix):
-    failed = filter_that(lambda u, c: (u[1:], [*c, u[0]]), tmp_path, mix)
-    assert failed == ["precision at J >= .8"]
-
-
-def test_a_long_growth_ends_when_it_is_told_to_with_its_process_and_its_directory(tmp_path):
-    command = [sys.executable, "-m", "tests.bench", "--only", "index"]
-    run = subprocess.Popen(
-        command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True
-    )
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("*/index")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    run.terminate()  # it alone: its child has to be told
-    assert run.wait(120) == 143
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("spoil", "failed"), SPOILT.values(), ids=SPOILT)
+def test_a_filter_that_is_wrong_fails_by_its_check(tmp_path, mix, spoil, failed):
+    assert filter_that(spoil, tmp_path, mix) == failed
 
 
 def test_the_start_of_a_program_is_not_what_it_costs_in_steady_state(tmp_path):

@@ -1,39 +1,42 @@
-"""A format whose library is not installed: every verb that needs it says what to install."""
+"""A library that is not installed: every verb that needs it says what to install."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from streamfilter.cli import main
 
 AVRO = '{"type": "record", "name": "A", "fields": [{"name": "text", "type": "string"}]}'
+CUSTOMERS = Path(__file__).parents[2] / "config" / "customers.yaml"
+OUTPUTS = ["--unique", "once", "--duplicates", "again"]
+OF_A_SCHEMA = [
+    f"--set={each}"
+    for each in ("input.format=avro", "input.schema_file=in", "index.path=index", "http.port=0")
+]
+NEEDED = {
+    "check": ("avro", "avro", ["check", *OF_A_SCHEMA]),
+    "run": ("avro", "avro", ["run", *OF_A_SCHEMA]),
+    "demo": ("avro", "avro", ["demo", "--format", "avro"]),
+    "filter": ("avro", "avro", ["filter", "in", "--format", "avro", *OUTPUTS]),
+    "parquet": ("pyarrow", "parquet", ["filter", "in", "--format", "parquet", *OUTPUTS]),
+    "records": ("rapidfuzz", "records", ["filter", "in", "-c", str(CUSTOMERS), *OUTPUTS]),
+}
 
 
-@pytest.fixture
-def without_avro(monkeypatch):
-    for name in [*sys.modules]:
-        if name.split(".")[0] == "avro" or name.endswith((".formats.avro", ".avro_values")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "avro", None)
-
-
-@pytest.mark.parametrize("verb", ["check", "run", "demo", "filter"])
-def test_a_verb_that_needs_the_library_of_a_format_says_what_to_install(
-    verb, without_avro, tmp_path, capsys
+@pytest.mark.parametrize(("library", "extra", "command"), NEEDED.values(), ids=NEEDED)
+def test_a_verb_that_needs_a_library_says_what_to_install(
+    library, extra, command, tmp_path, monkeypatch, capsys
 ):
-    schema = tmp_path / "article.avsc"
-    schema.write_text(AVRO)
-    given = {"input.format": "avro", "input.schema_file": schema, "index.path": tmp_path / "index",
-             "http.port": 0}  # fmt: skip
-    settings = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
-    outputs = ["--unique", str(tmp_path / "once"), "--duplicates", str(tmp_path / "again")]
-    arguments = {
-        "check": settings,
-        "run": settings,
-        "demo": ["--format", "avro"],
-        "filter": [str(schema), "--format", "avro", *outputs],
-    }[verb]
-    assert main([verb, *arguments]) == 64
+    for name in [*sys.modules]:
+        if name.split(".")[0] == "avro" or name.endswith(
+            (".formats.avro", ".avro_values", ".formats.parquet")
+        ):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text(AVRO)
+    assert main(command) == 64
     error = capsys.readouterr().err
-    assert "avro needs avro, which is not installed" in error
-    assert "cure: pip install 'streamfilter[avro]'" in error
+    assert f" needs {library}, which is not installed" in error
+    assert f"cure: pip install 'streamfilter[{extra}]'" in error

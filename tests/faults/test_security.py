@@ -225,13 +225,6 @@ def test_a_right_revoked_at_run_time_is_a_stop_that_names_it(
     secured.ended(process, wanted.name, wanted.operation.name)
 
 
-def test_a_wrong_password_is_a_stop_that_does_not_repeat_it(secured: Secured, stage: Stage) -> None:
-    wrong = f"wrong-{secrets.token_hex(12)}"
-    process = secured.start(stage, secured.user(stage), wrong)
-    secured.ended(process, "authentication")
-    assert wrong not in process.log.read_text()
-
-
 @pytest.mark.parametrize("create", [False, True])
 def test_check_with_a_wrong_password_names_host_cause_and_cure_and_does_not_say_try_again(
     secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str], create: bool

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import io
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from streamfilter.documents.varints import as_long
 from streamfilter.files.formats import avro
 from tests.filter.conftest import Desk
-from tests.filter.stories import lines_of, stories, write
+from tests.filter.stories import stories
 
 ARTICLE = {
     "type": "record", "name": "Article", "namespace": "news", "fields": [
@@ -316,23 +315,3 @@ def test_a_compressed_container_is_unpacked(desk: Desk) -> None:
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert desk.run(packed, text="/body/text") == 0
     assert 0 < len(read(desk.unique)) < 50
-
-
-def test_fields_of_records_are_read(desk: Desk) -> None:
-    people = [{"name": "Anna Maria Lee", "phone": "030 123 4567", "key": "1"},
-              {"name": "Bob Stone", "phone": "040 98 76", "key": "2"},
-              {"name": "anna maria LEE", "phone": "030-123-4567", "key": "3"}]  # fmt: skip
-    fields = [{"name": name, "type": "string"} for name in people[0]]
-    schema = {"type": "record", "name": "Person", "fields": fields}
-    settings = {"input.format": "fields",
-                "input.fields": json.dumps({"/name": "words", "/phone": "digits"})}  # fmt: skip
-    lines = write(desk.path / "in.jsonl", lines_of(people))
-    path = container(desk.path / "in.avro", people, schema)
-    from streamfilter.cli import main
-
-    chosen = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    assert main([*desk.arguments(lines, id="/key"), *chosen]) == 0
-    wanted = [json.loads(line) for line in desk.unique.read_bytes().splitlines()]
-    desk.clear()
-    assert main([*desk.arguments(path, id="/key"), *chosen]) == 0
-    assert read(desk.unique) == wanted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import sys
 from pathlib import Path
 
@@ -144,17 +143,6 @@ def test_csv_comes_compressed_and_from_standard_input(
     assert desk.run("-", format="csv") == 0
     assert desk.unique.read_bytes() == kept
     assert len(desk.records(desk.duplicates)) == withheld
-
-
-def test_customers_in_csv_are_compared_by_their_fields(desk: Desk) -> None:
-    rows = ["name,phone,key", "Anna Maria Lee,030 123 4567,1", "Bob Stone,040 98 76,2",
-            "anna maria LEE,030-123-4567,3"]  # fmt: skip
-    path = csv(desk.path / "customers.csv", "\n".join(rows) + "\n")
-    fields = {"/name": "words", "/phone": "digits"}
-    settings = [f"input.fields={json.dumps(fields)}", "input.format=fields"]
-    arguments = [*desk.arguments(path, id="/key"), *(x for s in settings for x in ("--set", s))]
-    assert main(arguments) == 0
-    assert desk.unique.read_text() == "\n".join(rows[:3]) + "\n"
 
 
 def test_whole_rows_are_no_text(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -317,18 +316,6 @@ def test_damage_is_told_and_the_outputs_stay(
     assert f"{path}: damaged Parquet data " in error
     assert len(error.splitlines()) < 4
     assert desk.unique.read_text() == "as it was"
-
-
-def test_without_the_extra_it_says_what_to_install(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = parquet(desk.path / "in.parquet", articles(2))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "streamfilter.files.formats.parquet", raising=False)
-    assert desk.run(path) == 64
-    error = capsys.readouterr().err
-    assert "a file of format parquet needs pyarrow, which is not installed" in error
-    assert "cure: pip install 'streamfilter[parquet]'" in error
 
 
 def test_standard_input_is_refused_with_the_reason(

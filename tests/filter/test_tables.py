@@ -144,6 +144,18 @@ def test_a_pointer_leads_into_json_in_a_string_of_a_row(desk: Desk, format: Form
 
 
 @formats
+def test_rows_are_compared_by_their_fields(desk: Desk, format: Format) -> None:
+    people = [{"key": key, "name": name, "phone": phone} for key, name, phone in (
+        ("1", "Anna Maria Lee", "030 123 4567"), ("2", "Bob Stone", "040 98 76"),
+        ("3", "anna maria LEE", "030-123-4567"),
+    )]  # fmt: skip
+    fields = json.dumps({"/name": "words", "/phone": "digits"})
+    chosen = ["--set", "input.format=fields", "--set", f"input.fields={fields}"]
+    assert main([*desk.arguments(format.file(desk.path, people), id="/key"), *chosen]) == 0
+    assert format.read(desk.unique) == people[:2]
+
+
+@formats
 def test_a_row_that_is_larger_than_a_document_may_be_is_a_dead_letter(
     desk: Desk, format: Format
 ) -> None:

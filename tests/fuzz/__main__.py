@@ -2,8 +2,7 @@
 
 The time is processor time, spent by one process after the other: each searches with its own seed
 from what the earlier ones have found. It ends with 0; a broken promise ends it at once with
-libFuzzer's code, its words, and the input that broke it in a file, for ``--input``. With
-``--place`` a search that was stopped goes on where it was.
+libFuzzer's code, its words, and the input that broke it in a file, for ``--input``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 SECONDS_A_PROCESS = 200
-CORPUS, TALLY = "corpus", "tally.json"
 
 
 @dataclass
@@ -47,7 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--inputs", type=int, help="so many in one process, however long it takes")
     parser.add_argument("--seed", type=int, default=1, help="of the first process; counts up")
     parser.add_argument("--input", type=Path, help="run this one input instead")
-    parser.add_argument("--place", type=Path, help="directory of the corpus and its tally")
+    parser.add_argument("--place", type=Path, help="directory of the corpus")
     parser.add_argument("--json", type=Path, help="put the tally into this file of runs")
     return parser.parse_args()
 
@@ -77,12 +75,6 @@ def _children_seconds() -> float:
     return spent.ru_utime + spent.ru_stime
 
 
-def resumed(place: Path, target: str, seed: int) -> Tally:
-    """Return the tally that was left in *place*, or a new one."""
-    left = place / TALLY
-    return Tally(**json.loads(left.read_text())) if left.exists() else Tally(target, seed)
-
-
 def keep(tally: Tally, path: Path) -> None:
     """Put *tally* into the runs of *path*, in the place of the last one of its target."""
     kept = json.loads(path.read_text()) if path.exists() else {"findings": [], "runs": []}
@@ -108,12 +100,11 @@ def main() -> int:
         return subprocess.run(command, check=False).returncode
     place = asked.place or Path(tempfile.mkdtemp(prefix=f"fuzz-{asked.target}-"))
     place.mkdir(parents=True, exist_ok=True)
-    tally, code = resumed(place, asked.target, asked.seed), 0
+    tally, code = Tally(asked.target, asked.seed), 0
     while not code and not _enough(tally, asked):
         left = min(asked.seconds - tally.cpu_seconds, SECONDS_A_PROCESS)
         limit = f"--inputs={asked.inputs}" if asked.inputs else f"--seconds={left}"
-        code = searched(tally, place / CORPUS, limit)
-        (place / TALLY).write_text(json.dumps(asdict(tally)))
+        code = searched(tally, place, limit)
         print(json.dumps(asdict(tally)), flush=True)
         if asked.json:
             keep(tally, asked.json)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from streamfilter.index.errors import FormatError
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Widths
 from tests.fuzz import received, stored, written
-from tests.fuzz.__main__ import TALLY, Tally, keep, resumed
 from tests.fuzz.pieces import Target, cut, joined
 from tests.index import samples
 
@@ -66,16 +64,6 @@ def test_a_search_guided_by_coverage_finds_no_input_that_breaks_a_promise(
     assert tally["inputs"] == inputs, tally
     assert tally["branches"] > 0, tally
     assert list(left.iterdir()) == []
-
-
-def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    left = Tally("pointer", 1, processes=2, inputs=70, cpu_seconds=600.5)
-    (tmp_path / TALLY).write_text(json.dumps(asdict(left)))
-    assert resumed(tmp_path, "pointer", 5) == left
-    runs = tmp_path / "fuzz.json"
-    keep(Tally("pointer", 1), runs)
-    keep(left, runs)
-    assert [run["inputs"] for run in json.loads(runs.read_text())["runs"]] == [70]
 
 
 @pytest.mark.parametrize("content", ["?\n", '"": 1\n', 'kafka: {common: {"": x}}\n'])

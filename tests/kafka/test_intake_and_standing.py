@@ -14,22 +14,32 @@ from streamfilter.model import Record, Source, Span
 from tests.kafka.scripted import FakeClock
 
 
-class Trickle:
-    """Gives a seeded number of seeded records a call."""
+class Log:
+    """Gives what is in it from its *arrival* on; with *dice* a part of it that they say."""
 
-    def __init__(self, rng: random.Random, clock: FakeClock, records: list[Record]) -> None:
-        self._rng, self._clock, self._records = rng, clock, list(records)
-        self.asked: list[int] = []
+    def __init__(
+        self, clock: FakeClock, *records: Record, arrival: float = 0.0,
+        dice: random.Random | None = None, ends: dict[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._clock, self._arrival, self._dice, self._ends = clock, arrival, dice, ends or {}
+        self.records, self.asked = list(records), list[int]()
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         self.asked.append(count)
+        before = self._clock.now
         self._clock.sleep(timeout)
-        taken = self._rng.randrange(0, count + 1)
-        given, self._records = self._records[:taken], self._records[taken:]
+        if self._clock.now < self._arrival:
+            return []
+        if before <= self._arrival and self.records:
+            self._clock.now = self._arrival  # it waits no longer
+        taken = self._dice.randrange(count + 1) if self._dice else count
+        given, self.records = self.records[:taken], self.records[taken:]
         return given
 
     def reached(self) -> dict[int, int]:
-        return {}
+        """Its partitions end with markers."""
+        coming = {each.source.partition: each.source.offset for each in reversed(self.records)}
+        return self._ends | coming
 
 
 def records(rng: random.Random, count: int) -> list[Record]:
@@ -47,7 +57,7 @@ def records(rng: random.Random, count: int) -> list[Record]:
 def test_every_record_comes_once_in_order_and_batches_keep_their_bounds(seed: int) -> None:
     rng, clock = random.Random(seed), FakeClock()
     sent = records(rng, 200)
-    log = Trickle(rng, clock, sent)
+    log = Log(clock, *sent, dice=rng)
     intake = Intake(log, clock, documents=17, size=8_000, latency=0.05)
     came: list[Record] = []
     for _ in range(2_000):
@@ -65,7 +75,7 @@ def test_every_record_comes_once_in_order_and_batches_keep_their_bounds(seed: in
 def test_a_single_record_beyond_the_bound_still_comes() -> None:
     clock = FakeClock()
     huge = Record(Source("t", 0, 0), None, bytes(100_000))
-    log = Trickle(random.Random(1), clock, [huge, huge])
+    log = Log(clock, huge, huge, dice=random.Random(1))
     intake = Intake(log, clock, documents=10, size=1_024, latency=0.0)
     sizes = [len(intake.next(0.01).records) for _ in range(50)]
     assert sorted(set(sizes)) == [0, 1]
@@ -77,9 +87,8 @@ def test_headers_weigh_in_a_batch_as_values_do() -> None:
     clock = FakeClock()
     headers = tuple((f"h{n}", bytes(1_000)) for n in range(10))
     sent = [Record(Source("t", 0, n), None, b"{}", headers) for n in range(12)]
-    intake = Intake(
-        Trickle(random.Random(5), clock, sent), clock, documents=100, size=30_000, latency=0.0
-    )
+    log = Log(clock, *sent, dice=random.Random(5))
+    intake = Intake(log, clock, documents=100, size=30_000, latency=0.0)
     batches = [batch for _ in range(50) if (batch := intake.next(0.01).records)]
     assert sum(map(len, batches)) == 12
     assert max(map(len, batches)) == 2
@@ -87,7 +96,7 @@ def test_headers_weigh_in_a_batch_as_values_do() -> None:
 
 def test_a_fuller_batch_is_waited_for_but_no_call_waits_long() -> None:
     clock = FakeClock()
-    log = Trickle(random.Random(3), clock, records(random.Random(3), 5))
+    log = Log(clock, *records(random.Random(3), 5), dice=random.Random(3))
     intake = Intake(log, clock, documents=100, size=1 << 20, latency=5.0)
     begun, first = clock.now, []
     while not first:
@@ -98,25 +107,9 @@ def test_a_fuller_batch_is_waited_for_but_no_call_waits_long() -> None:
     assert len(first) == 5
 
 
-class Queue:
-    """Gives what is in it, and waits as long as it is asked to for a fuller answer."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self._clock = clock
-        self.records: list[Record] = []
-
-    def consume(self, count: int, timeout: float) -> list[Record]:
-        self._clock.sleep(timeout)
-        given, self.records = self.records[:count], self.records[count:]
-        return given
-
-    def reached(self) -> dict[int, int]:
-        return {}
-
-
 def test_what_came_during_a_commit_is_not_kept_waiting_again() -> None:
     clock = FakeClock()
-    queue = Queue(clock)
+    queue = Log(clock)
     intake = Intake(queue, clock, documents=100, size=1 << 20, latency=0.05)
     assert not intake.next(0.05).records
     queue.records = records(random.Random(4), 3)
@@ -131,56 +124,24 @@ def test_what_came_during_a_commit_is_not_kept_waiting_again() -> None:
     assert clock.now - before >= 0.03, "the log had no more a moment ago: others may join"
 
 
-class Arriving:
-    """Gives records from a moment on, and does not wait for longer than until then."""
-
-    def __init__(self, clock: FakeClock, arrival: float, records: list[Record]) -> None:
-        self._clock, self._arrival, self._records = clock, arrival, records
-        self.calls = 0
-
-    def consume(self, count: int, timeout: float) -> list[Record]:
-        self.calls += 1
-        if self._clock.now + timeout < self._arrival or not self._records:
-            self._clock.sleep(timeout)
-            return []
-        self._clock.now = max(self._clock.now, self._arrival)
-        given, self._records = self._records[:count], self._records[count:]
-        return given
-
-    def reached(self) -> dict[int, int]:
-        return {}
-
-
 @pytest.mark.parametrize("latency", [0.0, 0.001])
 def test_a_latency_of_nothing_takes_what_is_there_and_asks_an_idle_log_rarely(
     latency: float,
 ) -> None:
     clock = FakeClock()
     arrival = clock.now + 10.0
-    log = Arriving(clock, arrival, records(random.Random(6), 5))
+    log = Log(clock, *records(random.Random(6), 5), arrival=arrival)
     intake = Intake(log, clock, documents=100, size=1 << 20, latency=latency)
     while not (batch := intake.next(0.02).records):
         pass
     assert (len(batch), clock.now - arrival) == (5, pytest.approx(0.0, abs=0.002))
-    assert log.calls < 10.0 / 0.02 + 10
-
-
-class Marked(Queue):
-    """Its partitions end with markers."""
-
-    def __init__(self, clock: FakeClock, ends: dict[int, int], records: list[Record]) -> None:
-        super().__init__(clock)
-        self._ends, self.records = ends, records
-
-    def reached(self) -> dict[int, int]:
-        coming = {r.source.partition: r.source.offset for r in reversed(self.records)}
-        return self._ends | coming
+    assert len(log.asked) < 10.0 / 0.02 + 10
 
 
 def test_a_batch_takes_the_markers_behind_it_along_but_no_record_that_waits() -> None:
     clock = FakeClock()
     large = Record(Source("t", 0, 6), None, bytes(5_000))
-    log = Marked(clock, {0: 9, 1: 7, 2: 1}, [at(0, 1), at(0, 5), large, at(1, 5)])
+    log = Log(clock, at(0, 1), at(0, 5), large, at(1, 5), ends={0: 9, 1: 7, 2: 1})
     intake = Intake(log, clock, documents=9, size=600, latency=0.0)
     batches = [taken for _ in range(9) if (taken := intake.next(0.0)).records]
     offsets = [[record.source.offset for record in taken.records] for taken in batches]

@@ -18,14 +18,13 @@ from streamfilter.kafka import clients
 from streamfilter.kafka.partition_counts import TaskTopics
 from streamfilter.kafka.source import KafkaSource
 from streamfilter.model import Positions
-from tests.kafka.story import finish, records, texts, verdicts
+from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.topics import Input, end_offsets
 
 SEED = 20_261_201
 SETTINGS = {"kafka": {"session_timeout": "6s", "consumer": {"group.instance.id": "one"}}}
-CYCLES = 4
 RECORDS = 12
 
 
@@ -97,32 +96,6 @@ def test_retention_that_removed_what_was_judged_has_not_passed_us(
     assert process.terminate() == 0, process.told("did not end well")
     judged = [*range(RECORDS * (2 if commit else 1)), *range(2 * RECORDS, 4 * RECORDS)]
     assert set(verdicts(stage)) == {f"d{n}" for n in judged}
-
-
-def test_one_filter_feeds_another_and_retention_comes_between_them(
-    make_stage: Callable[..., Stage],
-) -> None:
-    first, second = make_stage(), make_stage()
-    second.input = first.unique
-    stories = records(texts(random.Random(SEED + 1), CYCLES * RECORDS))
-    feeding, fed = first.start(**SETTINGS), second.start(**SETTINGS)
-    for cycle in range(CYCLES):
-        first.produce(stories[cycle * RECORDS : (cycle + 1) * RECORDS])
-        first.drain(feeding)
-        told_markers(second, fed)
-        remove_all(second)
-        if cycle % 2:
-            feeding.kill()
-            feeding = first.start(**SETTINGS)
-        fed.kill()
-        fed = second.start(**SETTINGS)
-        fed.wait_for_state("running")
-    assert [process.terminate() for process in (feeding, fed)] == [0, 0]
-    kept = {each.value for each in second.outputs()["unique"]}
-    undisturbed = make_stage()
-    undisturbed.produce(stories)
-    finish(undisturbed, SETTINGS)
-    assert kept == {each.value for each in undisturbed.outputs()["unique"]}
 
 
 def test_a_source_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: Stage) -> None:

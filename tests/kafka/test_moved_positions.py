@@ -1,13 +1,8 @@
 """Which offsets a transaction commits: with a thousand partitions all of them took two seconds."""
 
-import random
-import struct
-from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
-
-from confluent_kafka import Consumer, TopicPartition
 
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.ports import Abortable, Member
@@ -15,12 +10,8 @@ from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transaction import WHOLE_SECONDS, Load, Transactions
 from streamfilter.model import Positions
 from tests.kafka.scripted import FakeClock
-from tests.kafka.story import records, texts
-from tests.support.stage import Stage
-from tests.support.topics import Input
 
 ME = Member(1, "me", b"")
-SEED = 20_261_126
 
 
 class Log:
@@ -79,67 +70,3 @@ def test_what_an_aborted_transaction_would_have_moved_is_moved_by_the_next() -> 
     log.fails = False
     transactions.run(Load({0: 5, 1: 2}), ME)
     assert log.sent == [{0: 1, 1: 1}, {0: 5, 1: 2}]
-
-
-def test_a_partition_that_rests_costs_no_offset_and_keeps_the_one_it_has(
-    make_stage: Callable[..., Stage],
-) -> None:
-    stage = make_stage(partitions=3)
-    stories = texts(random.Random(SEED), 40)
-    stage.produce(records(stories[:30], partitions=3))
-    process = stage.start(kafka={"session_timeout": "6s"})
-    stage.drain(process)
-    before = commits(stage)
-    for n in range(30, 40):
-        more = records(stories[n : n + 1], first=n)
-        stage.produce(Input(each.value, key=each.key, partition=1) for each in more)
-        stage.drain(process)
-    assert process.terminate() == 0
-    new = commits(stage) - before
-    assert new[1] >= 10
-    assert new[0] == new[2] == 0
-    assert committed(stage) == {0: 10, 1: 20, 2: 10}
-
-
-def committed(stage: Stage) -> dict[int, int]:
-    consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": stage.group})
-    found = consumer.committed([TopicPartition(stage.input, p) for p in range(3)], timeout=60)
-    consumer.close()
-    return {each.partition: each.offset for each in found}
-
-
-def commits(stage: Stage) -> Counter[int]:
-    """Return how often the group's offset of each input partition was written by the broker."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": stage.bootstrap,
-            "group.id": f"{stage.group}-looks",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    topic = "__consumer_offsets"
-    left = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, p, 0) for p in left])
-    found: Counter[int] = Counter()
-    while left:
-        message = consumer.poll(60)
-        assert message is not None
-        if message.error() is not None:
-            left.discard(message.partition())
-        elif (place := place_of(message.key())) and place[:2] == (stage.group, stage.input):
-            found[place[2]] += 1
-    consumer.close()
-    return found
-
-
-def place_of(key: bytes | str | None) -> tuple[str, str, int] | None:
-    """Return group, topic and partition of an offset's key; None: it is a group's."""
-    assert isinstance(key, bytes)
-    version, size = struct.unpack_from(">hh", key)
-    if version > 1:
-        return None
-    group, rest = key[4 : 4 + size], key[4 + size :]
-    (size,) = struct.unpack_from(">h", rest)
-    (partition,) = struct.unpack_from(">i", rest, 2 + size)
-    return group.decode(), rest[2 : 2 + size].decode(), partition

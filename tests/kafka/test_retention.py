@@ -27,7 +27,7 @@ from tests.kafka.test_beginnings import commit
 from tests.kafka.test_kill_points import WINDOWS
 from tests.kafka.test_standby import scraped, wait_until_abreast
 from tests.support.stage import Stage
-from tests.support.topics import ANY_TIME, Input, alter_topic
+from tests.support.topics import Input
 
 STEP = 5 * 3_600_000
 """Milliseconds of the stream between two waves, a batch each; on a slow machine a batch may hold
@@ -141,41 +141,6 @@ def test_a_limit_comes_and_goes_and_neither_a_standby_nor_a_backup_nor_a_rewind_
     assert sorted(again["unique"] + again["duplicates"]) == sorted([*found, *found])
     assert again["unique"].count("4-again") == 1, "what it met has gone with its window"
     assert again["duplicates"].count("152-again") == 2
-
-
-NONE, LONG_AGO, FAR = -1, 1, 16_725_225_600_000
-"""No timestamp, 1970, 2500."""
-MAD = (
-    ("of 1970", 1, LONG_AGO, None),
-    ("now", 2, TIMESTAMP, None),
-    ("of 1970 and forgotten since", 1, TIMESTAMP, None),
-    ("of 2500", 3, FAR, None),
-    ("without a time", 4, NONE, None),
-    ("a copy of now", 2, LONG_AGO, "now"),
-    ("a copy of who has no time", 4, FAR, "without a time"),
-    ("a copy of 2500", 3, NONE, "of 2500"),
-)
-"""Id, text, timestamp, and whom it meets."""
-
-
-def test_a_mad_timestamp_ages_nobody_by_more_than_a_part_of_the_retention(
-    make_stage: Callable[..., Stage],
-) -> None:
-    stage = make_stage()
-    for topic in (stage.input, stage.unique, stage.duplicates):
-        alter_topic(stage.bootstrap, topic, ANY_TIME)
-    settings = {**EVERYTHING, "batch": {"documents": 1}, "index": {"retention": "4h"}}
-    stage.produce(
-        Input(json.dumps({"id": id_, "text": text(number, 0)}).encode(), timestamp=timestamp)
-        for id_, number, timestamp, _ in MAD
-    )
-    finish(stage, settings)
-    lived = index_of(stage)
-    wipe(stage.directory / "state")
-    finish(stage, settings)
-    assert index_of(stage) == lived
-    met = {id_: ("exact_duplicate" if other else "unique", other) for id_, _, _, other in MAD}
-    assert verdicts(stage) == met
 
 
 def test_a_changelog_that_was_cut_off_in_a_live_window_is_no_shorter_memory(stage: Stage) -> None:

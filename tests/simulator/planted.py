@@ -28,11 +28,10 @@ from streamfilter.index import memory
 from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import buckets
 from streamfilter.index.errors import DiskFull, IndexMismatch
-from streamfilter.index.protocol import Buckets, Changes
-from streamfilter.matching import batch, forgetting, overlay, retention, visibility
+from streamfilter.index.protocol import Changes
+from streamfilter.matching import forgetting
 from streamfilter.matching.forgetting import Forgetting, removals_of
-from streamfilter.matching.retention import UNLIMITED, Extent, Retention
-from streamfilter.matching.visibility import Visibility
+from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.tasks import changelog_rewrite, index_storage, restore, standby, task, task_start
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
@@ -123,16 +122,6 @@ def a_tombstone_read_again_forgets_again(patch: pytest.MonkeyPatch) -> None:
         return decided
 
     patch.setattr(transactor, "decide", decide)
-
-
-def a_tombstone_forgets_in_its_own_batch_nobody(patch: pytest.MonkeyPatch) -> None:
-    """Only the index is asked for its id: a document that came just before it stays."""
-    real = batch.Forgetting.of
-
-    def of(tombstones: Any, ids: Any, index: Any, **first: Any) -> Any:
-        return real(tombstones, (), index, **first)
-
-    patch.setattr(batch.Forgetting, "of", of)
 
 
 def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -400,24 +389,6 @@ def a_second_split_is_not_restored(patch: pytest.MonkeyPatch) -> None:
     only_in_worlds(patch, **world.TEMPLATE)
 
 
-def a_second_split_is_not_probed(patch: pytest.MonkeyPatch) -> None:
-    """Who finds the bucket of a longer key full looks no further."""
-    real = memory.MemoryIndex.probe
-
-    def probe(self: Any, keys: Any, present: Any = None, signatures: Any = None) -> Buckets:
-        found = real(self, keys, present, signatures)
-        return replace(found, deeper=found.deeper[:1])
-
-    patch.setattr(memory.MemoryIndex, "probe", probe)
-    only_in_worlds(patch, **world.TEMPLATE)
-
-
-def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
-    """Documents of one batch do not meet under the keys that its full buckets send them to."""
-    patch.setattr(overlay, "DEPTH", 0)
-    only_in_worlds(patch, **world.TEMPLATE)
-
-
 def only_written_anew(patch: pytest.MonkeyPatch) -> None:
     """Let nothing happen but changelogs that lose their beginning and are written anew."""
 
@@ -482,70 +453,7 @@ AGEING = {"retentions": (Retention(documents=2, time=4_000, least=100),), "batch
 """Windows are long, so batches are: no window begins within them."""
 
 
-def one_horizon_for_a_batch(patch: pytest.MonkeyPatch) -> None:
-    """The whole batch is judged as of its last record: a backlog forgets what it brings itself."""
-    only_in_worlds(patch, **AGEING)
-    patch.setattr(Extent, "since", lambda self, documents: np.full(documents, self.horizon))
-
-
-def a_horizon_before_the_batch(patch: pytest.MonkeyPatch) -> None:
-    """The whole batch is judged as of its first record: it remembers too much."""
-    only_in_worlds(patch, **AGEING)
-    real = Retention.extent
-
-    def extent(self: Any, *args: Any, **more: Any) -> Any:
-        found = real(self, *args, **more)
-        if found.horizons is None or not len(found.horizons):
-            return found
-        return replace(found, horizons=np.full_like(found.horizons, found.horizons[0]))
-
-    patch.setattr(Retention, "extent", extent)
-
-
-def documents_came_when_their_batch_ended(patch: pytest.MonkeyPatch) -> None:
-    """A batch says no more than its stream time, and a later one takes it for each document's."""
-    only_in_worlds(patch, **{**AGEING, "retentions": (Retention(time=4_000, least=100),)})
-    patch.setattr(retention, "ages_of", lambda mark: None)
-
-
-def a_window_begins_with_its_batch(patch: pytest.MonkeyPatch) -> None:
-    """Not with its document, so where batches are cut says which buckets are full."""
-    only_in_worlds(patch, **{**AGEING, "retentions": (Retention(documents=2, time=4_000),)})
-    real = Retention.extent
-
-    def extent(self: Any, *args: Any, **more: Any) -> Any:
-        return replace(real(self, *args, **more), cut=None)
-
-    patch.setattr(Retention, "extent", extent)
-
-
-def a_record_read_again_has_its_batchs_horizon(patch: pytest.MonkeyPatch) -> None:
-    """Not the one that it had itself: it may come out, and had not."""
-    only_in_worlds(patch, retentions=(Retention(documents=2, least=100),), forgets=0.0, batch=5)
-    patch.setattr(visibility, "ages_of", lambda mark: None)
-
-
 FORGETTING = {"forgets": 0.4, "retentions": (UNLIMITED,), "template": False, "thin": None}
-
-
-def a_freed_place_is_taken_in_the_next_batch(patch: pytest.MonkeyPatch) -> None:
-    """What comes with a tombstone finds the buckets as they were when the batch began."""
-    only_in_worlds(patch, **FORGETTING, cap=1, batch=5)
-    patch.setattr(Forgetting, "check_places", lambda self, rows, ordinals: None)
-
-
-def a_part_of_a_tombstone_is_all_of_it(patch: pytest.MonkeyPatch) -> None:
-    """It forgets as many documents as fit, and the rest stays."""
-    only_in_worlds(patch, **FORGETTING)
-    patch.setattr(forgetting, "FORGET_MAX", 1)
-    real = forgetting._Named.of
-
-    def of(self: Any, cause: int) -> list[int]:
-        theirs = real(self, cause)
-        del theirs[: -forgetting.FORGET_MAX]
-        return theirs
-
-    patch.setattr(forgetting._Named, "of", of)
 
 
 def the_first_part_of_a_tombstone_moves_behind_it(patch: pytest.MonkeyPatch) -> None:
@@ -562,12 +470,6 @@ def the_first_part_of_a_tombstone_moves_behind_it(patch: pytest.MonkeyPatch) -> 
         return replace(decided, prepared=first, outcomes=[*first.others.values()])
 
     patch.setattr(transactor.Transactor, "_decide", decide)
-
-
-def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
-    """Lists go over windows: whoever begins one finds no room beside those of the last."""
-    patch.setattr(Buckets, "aged", lambda self: self)
-    only_in_worlds(patch, **{**world.TEMPLATE, "retentions": (Retention(documents=24),)})
 
 
 def the_forgotten_hide_a_copy(patch: pytest.MonkeyPatch) -> None:
@@ -627,22 +529,6 @@ def the_changelog_is_cut_off_before_the_commit(patch: pytest.MonkeyPatch) -> Non
 def a_restore_does_not_hear_of_windows(patch: pytest.MonkeyPatch) -> None:
     """The header is read past where it begins a window."""
     patch.setattr(restore.Replay, "_begin_window", lambda self, entry, window: None)
-
-
-def a_record_read_again_has_the_horizon_of_now(patch: pytest.MonkeyPatch) -> None:
-    """It meets those alone whom a new one would meet: it may come out, and had not.
-
-    Only who is still stored could be met again, so windows have to be far longer than the memory:
-    in other worlds the oracle asks nothing of who met somebody that has gone since.
-    """
-    only_in_worlds(patch, retentions=(Retention(documents=2, least=100),), forgets=0.0)
-    real = Visibility.reread
-
-    def reread(marks: Any, partitions: Any, offsets: Any, index: Any) -> Visibility:
-        then = real(marks, partitions, offsets, index)
-        return replace(then, since=np.maximum(then.since, index.progress.horizon))
-
-    patch.setattr(Visibility, "reread", reread)
 
 
 def new_partitions_are_read_from_their_end(patch: pytest.MonkeyPatch) -> None:
@@ -706,7 +592,6 @@ PLANTED = tuple(
         (the_forgotten_come_back_by_replay, "state"),
         (the_forgotten_leave_before_what_came_before, "state"),
         (a_tombstone_read_again_forgets_again, "state"),
-        (a_tombstone_forgets_in_its_own_batch_nobody, "changelog"),
         (a_record_is_dropped, "lost"),
         (committed_twice, "doubled"),
         (no_seek_after_an_abort, "changelog"),
@@ -731,25 +616,14 @@ PLANTED = tuple(
         (nobody_looks_whose_records_lie_between, "refusal"),
         (a_batch_is_ours_by_its_number, "refusal"),
         (time_is_the_clocks, "changelog"),
-        (one_horizon_for_a_batch, "changelog"),
-        (a_horizon_before_the_batch, "changelog"),
-        (documents_came_when_their_batch_ended, "changelog"),
-        (a_window_begins_with_its_batch, "changelog"),
-        (a_record_read_again_has_its_batchs_horizon, "misjudged"),
-        (a_freed_place_is_taken_in_the_next_batch, "state"),
-        (a_part_of_a_tombstone_is_all_of_it, "changelog"),
         (the_first_part_of_a_tombstone_moves_behind_it, "changelog"),
-        (a_record_read_again_has_the_horizon_of_now, "misjudged"),
         (the_forgotten_hide_a_copy, "misjudged"),
         (copies_are_restored_without_pages, "state"),
-        (a_window_begins_with_full_buckets, "misjudged"),
         (a_window_is_dropped_before_the_commit, "state"),
         (the_changelog_is_cut_off_before_the_commit, "trimmed"),
         (a_restore_does_not_hear_of_windows, "state"),
         (longer_keys_are_not_restored, "state"),
         (a_second_split_is_not_restored, "state"),
-        (a_second_split_is_not_probed, "misjudged"),
-        (a_batch_knows_no_longer_keys, "misjudged"),
         (new_partitions_are_read_from_their_end, "changelog"),
         (new_partitions_are_not_taken_up, "stuck"),
         (a_start_believes_the_first_broker, "stop"),
