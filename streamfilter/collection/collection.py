@@ -163,11 +163,14 @@ class Collection:
         return self._grouped(sketches, None, asked, policy)
 
     def like_ordinals(
-        self, ordinals: I64, policy: MatchPolicy, *, earlier: bool
+        self, ordinals: I64, policy: MatchPolicy, *, earlier: bool, short: bool = True
     ) -> list[list[Likeness]]:
-        """Return for each stored document the similar others, with *earlier* only older ones."""
+        """Return for each stored document the similar others, with *earlier* only older ones.
+
+        *short* says whether equal texts that are shorter than one shingle are similar.
+        """
         documents = self.index.fetch(ordinals)
-        asked = np.ones(len(documents), np.bool_)
+        asked = (documents.contents.set_sizes > 0) | short
         sketches = Sketches(documents.contents, self.sketcher.keys_of(documents.contents))
         found = self._grouped(sketches, documents, asked, policy)
         if not earlier:

@@ -11,7 +11,7 @@ from streamfilter.assembly import policy_for, sketcher_for
 from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
 from streamfilter.commands.views import as_sketched, as_verdict
 from streamfilter.config.problems import show
-from streamfilter.index.directory.seed_file import MEASURING
+from streamfilter.index.directory.seed_file import MEASURING, seed_at
 from streamfilter.matching.explanation import PairExplanation, one_after_the_other
 from streamfilter.process import standard
 from streamfilter.similarity.comparison import Comparison, compare
@@ -50,6 +50,9 @@ def command(
 ) -> None:  # fmt: skip
     """Show how similar A and B are, and how the filter judges B after A.
 
+    The keys are those of index.seed_file, if it is set. An index without it has a seed of its own,
+    so an estimate may differ a little there.
+
     @path reads a text from a file; @@ stands for an @ at its beginning.
 
     A and B are texts; with input.format: fields they are records as JSON.
@@ -69,7 +72,8 @@ def command(
     if raw:
         scheme = replace(scheme, normalisation=RAW)
     one, other = (as_sketched(scheme, text_of(each)) for each in (a, b))
-    sketcher = sketcher_for(scheme, seed=MEASURING)
+    seed = seed_at(config.index.seed_file) or MEASURING
+    sketcher = sketcher_for(scheme, seed=seed)
     pair = one_after_the_other(
         one,
         other,
@@ -77,7 +81,7 @@ def command(
         policy=policy_for(config),
         bucket_cap=config.index.bucket_cap,
     )
-    found = None if scheme.fields else compare(one, other, scheme, seed=MEASURING)
+    found = None if scheme.fields else compare(one, other, scheme, seed=seed)
     prepare = Normaliser(scheme.normalisation).stages
     prepared = {} if found is None else {"a": prepare(one), "b": prepare(other)}
     both = {"a": sketcher.boilerplate_in(one), "b": sketcher.boilerplate_in(other)}

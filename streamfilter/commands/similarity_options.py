@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from streamfilter.commands.options import config_options, load, once
+from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.config.sources import literal
 from streamfilter.files.inputs import for_files
 from streamfilter.index.directory.seed_file import numbered, read_seed
+from streamfilter.process import standard
 
 SEED_MAX = 2**64 - 1
 
@@ -98,6 +100,8 @@ def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
     """
     files: tuple[Path, ...] = given["files"]
     config = load(files, (*given["overrides"], *_overrides(given)))
+    for warning in announced(config):
+        standard.say(str(warning))
     return config if inputs is None else for_files(config, inputs)
 
 

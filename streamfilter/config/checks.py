@@ -69,6 +69,21 @@ def check_meaning(config: Config, broken: Iterable[str] = ()) -> list[Problem]:
     ]
 
 
+def announced(config: Config) -> list[Problem]:
+    """Return a warning for each setting in use that a later version will not have."""
+    if config.similarity.shingle.sample_modulus == 1:
+        return []
+    return [
+        Problem(
+            "similarity.shingle.sample_modulus",
+            "will go: verdicts on a part of the shingles are estimates that no audit can check",
+            "leave it out: larger sets are sampled to 1,024 shingles anyway. It is another "
+            "scheme, which needs a new index",
+            warning=True,
+        )
+    ]
+
+
 def _touches(broken: str, setting: str) -> bool:
     return f"{broken}.".startswith(f"{setting}.") or f"{setting}.".startswith(f"{broken}.")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from streamfilter.config.types import Duration, IdPlace, Pointer, Secret, Section, Texts, Topic
 
@@ -116,9 +116,17 @@ class InputSection(Section):
     short_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
         description="A text shorter than one shingle is too little to be a story. forward: "
-        "without a verdict; exact_only: only an equal text makes it a duplicate; "
-        "drop: do not forward it.",
+        "without a verdict; exact_only: only an equal text makes it a duplicate, the default with "
+        "empty_text: exact_only; drop: do not forward it.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def equal_empty_texts_are_equal_short_texts(cls, data: Any) -> Any:
+        """Judge short texts by default if empty ones are judged: they are the shortest."""
+        if isinstance(data, dict) and data.get("empty_text") == "exact_only":
+            return {"short_text": "exact_only", **data}
+        return data
 
     @property
     def forgets(self) -> bool:

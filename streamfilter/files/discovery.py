@@ -93,7 +93,8 @@ def discover(
             collection, documents_of(inputs, config, rejected=rejections.take, advanced=advanced)
         ):
             INTERRUPTION.obey()
-            rows = collection.like_ordinals(ordinals, policy, earlier=True)
+            short = policy.judges_short
+            rows = collection.like_ordinals(ordinals, policy, earlier=True, short=short)
             for ordinal, id_, found in zip(ordinals.tolist(), ids, rows, strict=True):
                 pairs += [_pair(each) for each in found]
                 groups.add(ordinal, id_, [each.other_ordinal for each in found])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.assembly import reader_for, sketcher_for
+from streamfilter.assembly import policy_for, reader_for, sketcher_for
 from streamfilter.config.configuration import Config
 from streamfilter.files.formats.lines import lines_of
 from streamfilter.files.inputs import copy_first, documents_of, pass_over, records_in
@@ -66,10 +66,14 @@ def evaluate_sample(
     if config.input.records:
         sample = measure_records(ids, texts, sketcher, threshold=threshold)
     else:
-        sample = measure(ids, texts, sketcher, threshold=threshold, kept=forwarded(run))
+        sample = measure(ids, texts, sketcher, policy=policy_for(config), kept=forwarded(run))
     pairs = sample.pairs
     rows = zip(pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarity.tolist(), strict=True)
-    truth = Truth((ids[later], ids[earlier], similarity) for later, earlier, similarity in rows)
+    alike = [(ids[later], ids[earlier], similarity) for later, earlier, similarity in rows]
+    contained = [
+        pair[:2] for pair, each in zip(alike, pairs.contained.tolist(), strict=True) if each
+    ]
+    truth = Truth(alike, contained)
     report = evaluate(run, truth, recall_from=recall_from, precision_from=precision_from)
     return Sampled(report, sample)
 

@@ -116,6 +116,7 @@ def _annotated(record: Record) -> Placed:
         source=_source(headers, "source"),
         match_id=headers["match.id"],
         similarity=float(headers["match.similarity"]),
+        containment=matches[0].get("containment"),
         match_sources=tuple(Source(m["topic"], m["partition"], m["offset"]) for m in matches),
     )
 

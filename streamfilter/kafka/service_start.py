@@ -16,6 +16,7 @@ from typing import TypeVar
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
+from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.filter_observer import FilterObserver
@@ -161,7 +162,7 @@ def _task_factory(
     partitions = PartitionCounts(config, found)
     if (tasks := partitions.layout.tasks) > 1:
         refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
-    for warning in topics.warnings_of(config, found):
+    for warning in announced(config) + topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
     observer = FilterObserver(

@@ -65,6 +65,9 @@ times as large as the input record."""
 MATCH_BYTES = 125
 """Most bytes of a match as JSON, without its id and its topic."""
 
+CONTAINMENTS = ("exact_containment", "sampled_containment")
+"""Methods of verdicts that do not claim a similarity."""
+
 CONFIRMED = frozenset({Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
 
 

@@ -43,6 +43,7 @@ class Matched(SourcePlace, frozen=True):
 
     id: str
     similarity: float
+    containment: float | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True):

@@ -114,6 +114,13 @@ class MatchPolicy:
         """Return how many of *slots* are compared."""
         return self.comparer.slots(self.limit, slots)
 
+    def contains(self, similarity: F64, ours: I64, theirs: I64) -> Flags:
+        """Return which pairs are duplicates by containment, whatever their similarity."""
+        containment = self.terms(ours, theirs).reached_by(similarity)[1]
+        if containment is None or self.containment is None:
+            return np.zeros(len(similarity), np.bool_)
+        return np.asarray(containment >= self.containment)
+
     def terms(self, ours: I64, theirs: I64) -> Terms:
         """Return the conditions for each pair to be a duplicate, given the sizes of its sets."""
         return Terms(self, ours, theirs, self.comparer.wanted(self.limit, ours, theirs))

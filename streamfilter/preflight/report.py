@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from streamfilter.assembly import reader_for, retention_for
 from streamfilter.config import boilerplate
+from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading
 from streamfilter.documents.schemas import SchemasAway
@@ -96,6 +97,7 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
     found = Preflight(config, connect or create, list(reading.problems))
     broken = any(problem.key.startswith("similarity") for problem in reading.problems)
     found.problems += boilerplate.warnings(config)
+    found.problems += announced(config)
     found.problems += check_disk(config, None if broken else config.scheme())
     found.problems += _properties(config, found.problems) + _format(reading)
     if _has_schemas(config, found.problems, found.connected):

@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.matching.decision import CONTAINMENTS
 from streamfilter.model import Decision, Verdict
 from streamfilter.similarity.columns import F64, I64, U8, U64, Contents
 from streamfilter.similarity.hashing import finalise
@@ -26,9 +27,6 @@ BINS = 20
 
 DOUBTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0)
 """Upper ends of the ranges in which the verdicts' probabilities of being wrong are counted."""
-
-CONTAINMENTS = ("exact_containment", "sampled_containment")
-"""Methods of verdicts that do not claim a similarity."""
 
 _ALL = 2**64 - 1
 

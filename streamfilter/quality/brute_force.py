@@ -10,7 +10,7 @@ lists without document 2 are (0, 0, 1). So document 0 shares two tokens, and doc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.process.terminal_escapes import inline
-from streamfilter.similarity.columns import F64, I64, distinct
+from streamfilter.similarity.columns import F64, I64, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher
 
 EXAMPLES = 5
@@ -43,17 +43,23 @@ class Pairs:
     earlier: I64
     """(p,) row of the document that came earlier."""
     similarity: F64
+    contained: Flags
+    """(p,) whether so much of one text is in the other that this alone makes it a duplicate."""
 
     def __len__(self) -> int:
         return len(self.similarity)
 
-    def from_(self, similarity: float) -> Pairs:
-        """Return the pairs of at least this *similarity*."""
-        return self.chosen(self.similarity >= similarity)
-
     def chosen(self, kept: NDArray[np.bool_]) -> Pairs:
         """Return the chosen pairs."""
-        return Pairs(self.later[kept], self.earlier[kept], self.similarity[kept])
+        return Pairs(
+            self.later[kept], self.earlier[kept], self.similarity[kept], self.contained[kept]
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Pairs]) -> Pairs:
+        """Return the pairs of all *parts*."""
+        columns = ("later", "earlier", "similarity", "contained")
+        return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in columns))
 
     def most_similar(self, ids: Sequence[str], chosen: NDArray[np.bool_]) -> tuple[Missed, ...]:
         """Return the `EXAMPLES` most similar of the *chosen* pairs, by the *ids* of the rows."""
@@ -65,6 +71,10 @@ class Pairs:
         )
 
 
+Contains = Callable[[F64, I64, I64], Flags]
+"""Similarities, sizes of the later and of the earlier sets → which pairs are `Pairs.contained`."""
+
+
 def missed_as_text(missed: Sequence[Missed], measure: str) -> list[str]:
     """Return *missed* as lines for a terminal; *measure* names the similarity."""
     lines = [
@@ -74,12 +84,15 @@ def missed_as_text(missed: Sequence[Missed], measure: str) -> list[str]:
     return ["", "pairs that never became candidates (the most similar)", *lines] if lines else []
 
 
-def all_pairs(texts: Sequence[str], sketcher: Sketcher, *, floor: float) -> Pairs:
-    """Return all pairs of *texts* with a similarity of at least *floor* (above 0)."""
+def all_pairs(
+    texts: Sequence[str], sketcher: Sketcher, *, floor: float, contains: Contains | None = None
+) -> Pairs:
+    """Return all pairs of *texts* with a similarity of at least *floor* (above 0), or contained."""
     sets = [distinct(sketcher.tokens(text)) for text in texts]
     sizes = np.fromiter(map(len, sets), np.int64, len(sets))
+    none = np.zeros(0, np.int64)
     if not sizes.sum():
-        return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        return Pairs(none, none, np.zeros(0), np.zeros(0, np.bool_))
     _, tokens = np.unique(np.concatenate(sets), return_inverse=True)
     order = np.argsort(tokens, kind="stable")
     holders = np.repeat(np.arange(len(sets)), sizes)[order]
@@ -89,21 +102,29 @@ def all_pairs(texts: Sequence[str], sketcher: Sketcher, *, floor: float) -> Pair
     for row, end in enumerate(ends_of_sets.tolist()):
         INTERRUPTION.obey()
         own = tokens[end - sizes[row] : end]
-        found.append(_earlier(row, own, holders, begins, sizes, floor))
-    return Pairs(
-        np.concatenate([each.later for each in found]),
-        np.concatenate([each.earlier for each in found]),
-        np.concatenate([each.similarity for each in found]),
-    )
+        found.append(_earlier(row, own, holders, begins, sizes, floor, contains))
+    return Pairs.joined(found)
 
 
-def _earlier(row: int, own: I64, holders: I64, begins: I64, sizes: I64, floor: float) -> Pairs:
+def _earlier(
+    row: int,
+    own: I64,
+    holders: I64,
+    begins: I64,
+    sizes: I64,
+    floor: float,
+    contains: Contains | None,
+) -> Pairs:
     """Return the pairs of document *row* with those before it."""
     counts = begins[own + 1] - begins[own]
     before = np.cumsum(counts) - counts
     places = np.repeat(begins[own] - before, counts) + np.arange(counts.sum())
     common = np.bincount(holders[places], minlength=row + 1)[:row]
     met = np.flatnonzero(common)
-    similarity = common[met] / (sizes[met] + sizes[row] - common[met])
-    kept = similarity >= floor
-    return Pairs(np.full(int(kept.sum()), row, np.int64), met[kept], similarity[kept])
+    common, ours = common[met], np.full(len(met), sizes[row])
+    similarity = common / (sizes[met] + ours - common)
+    contained = np.zeros(len(met), np.bool_)
+    if contains is not None:
+        contained = contains(similarity, ours, sizes[met])
+    pairs = Pairs(np.full(len(met), row, np.int64), met, similarity, contained)
+    return pairs.chosen((similarity >= floor) | contained)

@@ -113,14 +113,17 @@ class _Judge:
     def recall(self, row: int, placed: Placed, recall_from: float) -> None:
         """Count the document for recall, if an earlier kept one is similar enough."""
         given = self.given[row]
-        best, best_id = 0.0, ""
+        best, best_id, contained = 0.0, "", False
         if given.id is None or given.id not in self.rows:
             return
         for other, similarity in self.truth.neighbours(given.id).items():
             there = self.rows.get(other)
-            if there is None or similarity <= best or not self._kept(there):
+            if there is None or not self._kept(there):
                 continue
-            if self.given[there].order < given.order:
+            if self.given[there].order >= given.order:
+                continue
+            contained |= self.truth.contained(given.id, other)
+            if similarity > best:
                 best, best_id = similarity, other
         if not best_id:
             return
@@ -128,7 +131,7 @@ class _Judge:
         bucket = self.report.buckets.setdefault(int(best * 10 + 1e-9), [0, 0])
         bucket[0] += 1
         bucket[1] += withheld
-        if best >= recall_from:
+        if best >= recall_from or contained:
             self.report.recalled.add(self.families[row], good=withheld)
             if not withheld:
                 self.report.example(Example("missed", given.id, best_id, best))
@@ -136,8 +139,14 @@ class _Judge:
     def precision(self, row: int, placed: Placed, precision_from: float) -> None:
         """Count the withheld document for precision: is its match similar enough?"""
         given = self.given[row]
+        unlike = placed.similarity < precision_from  # then only containment speaks for the match
+        if unlike and placed.containment is not None and not self.truth.knows_containment:
+            self.report.unmeasured += 1
+            return
         similarity = self._true_similarity(row, placed)
         right = similarity is not None and similarity >= precision_from
+        if given.id is not None and placed.match_id is not None:
+            right |= self.truth.contained(given.id, placed.match_id)
         self.report.precise.add(self.families[row], good=right)
         if not right:
             other = placed.match_id or "nothing"

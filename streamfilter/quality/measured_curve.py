@@ -151,7 +151,7 @@ def different(pairs: Pairs) -> Pairs:
     one, other = first[pairs.later], first[pairs.earlier]
     two = np.maximum(one, other) * rows + np.minimum(one, other)
     kept = np.unique(two, return_index=True)[1]
-    return Pairs(one[kept], other[kept], pairs.similarity[kept])
+    return Pairs(one[kept], other[kept], pairs.similarity[kept], pairs.contained[kept])
 
 
 def met_of(pairs: Pairs, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:

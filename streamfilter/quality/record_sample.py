@@ -136,7 +136,9 @@ def _scored(payloads: Sequence[bytes], kinds: Sequence[str]) -> Pairs:
         later.append(np.full(len(kept), row, np.int64))
         earlier.append(kept)
         scores.append(similarity[kept])
-    return Pairs(np.concatenate(later), np.concatenate(earlier), np.concatenate(scores))
+    similarity = np.concatenate(scores)
+    nothing = np.zeros(len(similarity), np.bool_)
+    return Pairs(np.concatenate(later), np.concatenate(earlier), similarity, nothing)
 
 
 def _pools(pairs: Pairs, matched: NDArray[np.bool_], payloads: Sequence[bytes]) -> HeldOut:

@@ -97,6 +97,8 @@ class Report:
     """Readable records whose id is not unique; they are not judged against the truth."""
     unknown: int = 0
     """Ids of the truth that were not in the input."""
+    unmeasured: int = 0
+    """Documents withheld for containment, if the truth has similarities only."""
     recalled: Tally = field(default_factory=Tally)
     """Documents with a similar earlier document that was kept; good: withheld."""
     precise: Tally = field(default_factory=Tally)
@@ -147,6 +149,7 @@ class Report:
             "precision": self.precise.as_json("right"),
             "ambiguous_ids": self.ambiguous,
             "unknown_ids": self.unknown,
+            "unmeasured": self.unmeasured,
             "buckets": [
                 {"from": tenth / 10, "documents": documents, "withheld": withheld}
                 for tenth, (documents, withheld) in sorted(self.buckets.items())
@@ -169,6 +172,9 @@ class Report:
         if self.ambiguous:
             shared = counted(self.ambiguous, "document")
             lines.append(f"not judged     {shared} with an id that another one has")
+        if self.unmeasured:
+            unmeasured = counted(self.unmeasured, "document")
+            lines.append(f"not judged     {unmeasured} withheld for containment: TRUTH has only J")
         if self.unknown:
             lines.append(f"not given      {counted(self.unknown, 'id')} of the truth")
         lines += ["", "best earlier kept   documents   withheld   share"]

@@ -42,6 +42,8 @@ class Placed:
     """Similarity to the best match, as the evidence states it."""
     match_sources: tuple[Source, ...] = ()
     """Sources of all matches, the best first."""
+    containment: float | None = None
+    """Containment of the best match, as the evidence states it; None without verify.containment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,13 @@ class Run:
 class Truth:
     """Exact similarities of pairs of ids; a pair that is not listed is below the list's floor."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str, float]]) -> None:
+    def __init__(
+        self,
+        pairs: Iterable[tuple[str, str, float]],
+        contained: Iterable[tuple[str, str]] | None = None,
+    ) -> None:
+        """Hold *pairs*, and the (later, earlier) ones that are *contained*; None: not known."""
+        self._contained = None if contained is None else frozenset(contained)
         self._neighbours: defaultdict[str, dict[str, float]] = defaultdict(dict)
         for left, right, similarity in pairs:
             self._neighbours[left][right] = similarity
@@ -67,6 +75,15 @@ class Truth:
     def neighbours(self, id_: str) -> dict[str, float]:
         """Return the similar ids and their similarities."""
         return self._neighbours.get(id_, {})
+
+    @property
+    def knows_containment(self) -> bool:
+        """Return whether the truth says which texts are contained in others."""
+        return self._contained is not None
+
+    def contained(self, later: str, earlier: str) -> bool:
+        """Return whether the two are a duplicate by containment."""
+        return self._contained is not None and (later, earlier) in self._contained
 
     def ids(self) -> set[str]:
         """Return the ids of all pairs."""

@@ -64,5 +64,6 @@ def placed_of(record: envelope.Envelope, place: str) -> Placed:
         source=record.source.source if record.source else None,
         match_id=best.id if best else None,
         similarity=best.similarity if best else 0.0,
+        containment=best.containment if best else None,
         match_sources=tuple(match.source for match in record.matches),
     )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import SEED_BYTES
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.brute_force import Missed, Pairs, all_pairs, missed_as_text
@@ -45,7 +46,7 @@ class BruteForceSample:
     threshold: float
     shape: Shape
     similar: int
-    """Pairs at or above the threshold."""
+    """Pairs at or above the threshold, or contained."""
     found: int
     """How many of the similar pairs share a band."""
     false_candidates: int
@@ -96,18 +97,19 @@ def measure(
     texts: Sequence[str],
     sketcher: Sketcher,
     *,
-    threshold: float,
+    policy: MatchPolicy,
     kept: NDArray[np.bool_],
 ) -> BruteForceSample:
     """Compare all pairs of *texts*, and find which of them share a band.
 
     *kept* says which texts a filter forwards: only these can be candidates of later texts.
     """
-    pairs = all_pairs(texts, sketcher, floor=min(FLOOR, threshold))
+    threshold = policy.threshold
+    pairs = all_pairs(texts, sketcher, floor=min(FLOOR, threshold), contains=policy.contains)
     keys = sketcher.sketch(texts).keys[:, :-1]
     shape = Shape.of(sketcher.scheme)
     met = met_of(pairs, keys)
-    similar = pairs.similarity >= threshold
+    similar = (pairs.similarity >= threshold) | pairs.contained
     false = int((met & ~similar & kept[pairs.earlier]).sum())
     return BruteForceSample(
         documents=len(texts),

@@ -136,3 +136,15 @@ def test_the_same_file_gives_the_same_pairs_and_another_seed_others(capsys, tmp_
     by_file = [*shape, "--set", f"index.seed_file={secret}"]
     assert run(capsys, "pairs", path, *by_file)[1] == run(capsys, "pairs", path, *by_file)[1]
     assert run(capsys, "pairs", path, *by_file)[1] not in found.values()
+
+
+@pytest.mark.parametrize(("short", "expected"), [("forward", 0), ("exact_only", 1)])
+def test_equal_short_texts_are_a_pair_where_the_filter_withholds_one(
+    capsys, tmp_path, short, expected
+):
+    path, setting = write(tmp_path / "in.jsonl", [("a", "wip"), ("b", "wip")]), "input.short_text="
+    found = json.loads(run(capsys, "pairs", path, "-s", setting + short, "-o", "json")[1])
+    assert len(found["pairs"]) == expected
+    outputs = ["--unique", str(tmp_path / "u"), "--duplicates", str(tmp_path / "d")]
+    assert run(capsys, "filter", path, *outputs, "-s", setting + short)[0] == 0
+    assert len((tmp_path / "d").read_text().splitlines()) == expected

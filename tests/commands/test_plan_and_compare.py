@@ -270,3 +270,14 @@ def test_compare_says_what_is_wrong(capsys):
 def test_texts_shorter_than_a_shingle_share_nothing(capsys):
     found = run_json(capsys, "compare", "hello", "hello there")
     assert (found["jaccard"], found["shared_bands"], found["shingles"]) == (0.0, 0, [0, 0])
+
+
+def test_compare_has_the_keys_of_the_configured_seed(capsys, tmp_path):
+    """By other keys than the filter's it said of a pair that it never meets."""
+    secret, words = tmp_path / "seed", [f"w{i}" for i in range(60)]
+    secret.write_bytes(bytes(range(32)))
+    one, other = " ".join(words), " ".join([*words[:48], "x", *words[49:]])
+    usual = run_json(capsys, "compare", one, other)
+    seeded = run_json(capsys, "compare", one, other, "-s", f"index.seed_file={secret}")
+    assert seeded["jaccard"] == usual["jaccard"]
+    assert (seeded["estimate"], seeded["bands"]) != (usual["estimate"], usual["bands"])

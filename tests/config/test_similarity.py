@@ -5,6 +5,7 @@ import json
 import pytest
 
 from streamfilter.assembly import note_policy, policy_for, reader_for
+from streamfilter.config.checks import announced
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.documents.limits import Limits
 from streamfilter.index.format import BUCKET_CAP
@@ -182,3 +183,19 @@ def test_another_threshold_is_told_with_what_the_keys_that_stay_find_there():
     assert note_policy(index, stricter, shape)[1] == (
         "its keys, 16 x 6, find 0.999 of the pairs at 0.9"
     )
+
+
+def test_short_texts_are_judged_by_default_where_empty_ones_are():
+    def short(*settings):
+        return load_config((), {}, settings).input.short_text
+
+    assert (short(), short("input.empty_text=exact_only")) == ("forward", "exact_only")
+    assert short("input.empty_text=exact_only", "input.short_text=forward") == "forward"
+
+
+def test_a_setting_that_will_go_is_announced_with_what_to_do():
+    assert announced(load_config((), {})) == []
+    (warning,) = announced(load_config((), {}, ("similarity.shingle.sample_modulus=4",)))
+    assert warning.warning
+    assert "will go" in str(warning)
+    assert "leave it out" in str(warning)

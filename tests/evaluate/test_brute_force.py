@@ -232,3 +232,24 @@ def test_the_interval_of_a_template_s_pairs_holds_the_theory(tmp_path, capsys):
         worst = max(worst, high - low)
     assert held >= 18
     assert worst < 0.5
+
+
+def test_containment_is_judged_by_its_own_terms(capsys, tmp_path):
+    """A text in one of 1.4 times its size has J .7: it was a wrong verdict, and never missed."""
+    rng = random.Random(9)
+    longer = [[f"w{rng.randrange(10**6)}" for _ in range(98)] for _ in range(40)]
+    path = written(tmp_path / "in", [*longer, *(words[:70] for words in longer)])
+    by_band = ["-s", "similarity.rows=9", "-s", "similarity.recall=0.5"]
+    for more, least, most in (([], 0.9, 1.0), (by_band, 0.1, 0.8)):
+        shape = [*more, "-s", "verify.containment_recall=0.05"] if more else []
+        arguments = ["evaluate", path, "-s", "verify.containment=0.95", *shape, "-o", "json"]
+        found = json.loads(run(capsys, *arguments)[1])
+        assert found["precision"]["share"] == 1.0
+        assert found["recall"]["of"] == 40
+        assert least <= found["recall"]["share"] <= most
+    truth = tmp_path / "truth"
+    truth.write_text("d0\td40\t0.7\n")
+    arguments = ["--pairs", str(truth), "-s", "verify.containment=0.95", "-o", "json"]
+    found = json.loads(run(capsys, "evaluate", path, *arguments)[1])
+    assert found["unmeasured"] > 30
+    assert found["precision"]["of"] == 0
