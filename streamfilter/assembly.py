@@ -66,6 +66,7 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
         ),
         empty_text=config.input.empty_text,
         tombstones=config.input.tombstones,
+        updates=config.input.updates,
         schemas=_schemas_for(config, settle=settle),
         framed=config.input.framing == "registry",
         message=config.input.message,
@@ -169,6 +170,7 @@ def policy_for(config: Config) -> MatchPolicy:
         short_size=config.verify.short_size,
         sample_modulus=config.similarity.shingle.sample_modulus,
         fields=config.scheme().field_kinds,
+        known_id=config.input.known_id,
     )
 
 
@@ -245,7 +247,7 @@ def index_for(config: Config, path: Path, *, seed: bytes | None, share: int = 1)
         path=path,
         seed=seed,
         bucket_cap=config.index.bucket_cap,
-        ids=config.input.forgets,
+        ids=config.input.finds_ids,
         memory=memory_for(config, share=share),
         policy=policy_for(config),
     )

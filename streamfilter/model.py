@@ -138,7 +138,7 @@ class Unjudged:
     reason: Reason
     forgets: tuple[str, ...] | None = None
     """Ids of the documents to forget: one, or empty if the key cannot be a document's id. None: the
-    record is not a request to forget."""
+    record is not a request to forget. The reason says whether it is a tombstone or an update."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,7 @@ def summary_line(summary: Summary, seconds: float, rate: float) -> str:
     unjudged = verdicts.get("passthrough", 0)
     note = f"; {unjudged:,} of the unique were not judged (empty or short)" if unjudged else ""
     again = f"; {summary.reread:,} re-read" if summary.reread else ""
+    again += f"; {summary.updates:,} updates" if summary.updates else ""
     return (
         f"{summary.records:,} records = {' + '.join(parts)}{note}{again}; "
         f"{seconds:.1f} s, {rate:,.0f} records/s"

@@ -105,6 +105,13 @@ def _format(config: Config) -> Iterator[Problem]:
     yield from _records(config)
 
 
+def _known_ids(config: Config) -> Iterator[Problem]:
+    """Return a problem if ids are asked about that records do not have."""
+    if config.input.updates and not config.input.has_ids:
+        yield Problem("input.known_id", "it is update, but ids are positions and never repeat",
+                      "name the id with input.id, such as /id or key, or set judge")  # fmt: skip
+
+
 def _schemas(config: Config) -> Iterator[Problem]:
     """Formats with schemas have them from one place; no other format has any."""
     given, url = config.input, config.input.registry.url
@@ -303,6 +310,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     boilerplate.CHECK,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
       "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
+    (("input.known_id", "input.id", "input.format"), _known_ids),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),

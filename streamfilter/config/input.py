@@ -108,6 +108,14 @@ class InputSection(Section):
         "input.id names a header or a part of the key, that is used. Forgetting needs "
         "an index that was made, or restored, with forget.",
     )
+    known_id: Literal["judge", "update"] = Field(
+        default="judge",
+        description="What a record means whose id is remembered. judge: nothing; it is judged "
+        "like any other. update: it replaces the earlier version of its document. That "
+        "version is forgotten, and the record is judged without it, so an update comes "
+        "out even if its text is as it was. update needs an index that was made, or "
+        "restored, with it.",
+    )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
         description="The text is empty, null or shows nothing. forward: without a verdict; "
@@ -130,8 +138,24 @@ class InputSection(Section):
 
     @property
     def forgets(self) -> bool:
-        """Return whether documents are forgotten by their ids, so that an index must find them."""
+        """Return whether a tombstone forgets the documents of its id."""
         return self.tombstones == "forget"
+
+    @property
+    def updates(self) -> bool:
+        """Return whether a record replaces the earlier version of its document."""
+        return self.known_id == "update"
+
+    @property
+    def finds_ids(self) -> bool:
+        """Return whether an index must find documents by their ids."""
+        return self.forgets or self.updates
+
+    @property
+    def has_ids(self) -> bool:
+        """Return whether two records can have the same id: a position occurs only once."""
+        pointer = self.id is not None and self.id.startswith("/")
+        return self.id is not None and not (pointer and self.format == "text")
 
     @property
     def records(self) -> bool:

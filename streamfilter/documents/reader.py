@@ -114,6 +114,7 @@ class Reader:
         limits: Limits | None = None,
         empty_text: str = "forward",
         tombstones: str = "forward",
+        updates: bool = False,
         schemas: Schemas | None = None,
         framed: bool = True,
         message: str | None = None,
@@ -133,6 +134,7 @@ class Reader:
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
             tombstones: ``forward`` or ``drop`` records without a value; or ``forget`` the documents
                 of their id, and forward them. The id is in the key if *id* is in the value.
+            updates: whether an empty text replaces, too: it names the documents to forget.
             schemas: for formats with schemas, the source of these.
             framed: whether values carry a registry's frame.
             message: for bare values, the schema's message that they hold; None: the first one.
@@ -142,15 +144,13 @@ class Reader:
             ConfigError: the format needs something that is not there; the message names the cure.
         """
         self.limits = limits or Limits()
-        self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
+        self._empty, self._updates = _policy("empty_text", empty_text, Reason.EMPTY), updates
         records, depth = format == "fields" or bool(fields), self.limits.depth
         self._keys = keys_for(id, format, self.limits, schemas if framed else None)
         self._id_beside = id_beside(id) if self._keys is None else self._keys.id
-        forgets = tombstones == "forget"
-        self._forgotten_id = (self._id_beside or id_beside(KEY)) if forgets else None
-        self._tombstone = _policy(
-            "tombstones", "forward" if forgets else tombstones, Reason.TOMBSTONE
-        )
+        self._forgotten_id = (self._id_beside or id_beside(KEY)) if tombstones == "forget" else None
+        tombstones = "forward" if self._forgotten_id else tombstones
+        self._tombstone = _policy("tombstones", tombstones, Reason.TOMBSTONE)
         inside = None if self._id_beside is not None or format == "text" else id
         self._select: TextSelection | FieldsReader
         self._shortcut: Shortcut | None = None
@@ -298,7 +298,7 @@ class Reader:
             return [*map(Document, ids, texts)]
         seen = _VISIBLE.search
         return [
-            empty if seen(text) is None else Document(id_, text)
+            self._forgetting(empty, id_) if seen(text) is None else Document(id_, text)
             for id_, text in zip(ids, texts, strict=True)
         ]
 
@@ -311,8 +311,18 @@ class Reader:
             return self._without_value(record)
         self._check_text(text)
         if self._empty is not None and is_blank(text):
-            return self._empty
+            return self._of_empty(self._empty, record, id_)
         return Document(self._name(record, id_), text, (*map(canonical, values, self._values),))
+
+    def _of_empty(self, empty: Unjudged, record: Record, id_: str | int | None) -> Unjudged:
+        """Return the reading of an empty text; as an update it forgets its earlier version."""
+        try:
+            return self._forgetting(empty, self._name(record, id_)) if self._updates else empty
+        except Unreadable:  # it matches no document's id, so this is not an error
+            return empty
+
+    def _forgetting(self, empty: Unjudged, name: str) -> Unjudged:
+        return replace(empty, forgets=(name,)) if self._updates else empty
 
     def _check_text(self, text: str) -> None:
         """Raise TOO_LARGE if *text* is too long, before or after normalisation."""

@@ -23,10 +23,10 @@ from streamfilter.files.read_ahead import at_once, some_ahead
 from streamfilter.files.sources import Sources
 from streamfilter.index.ages import first_met
 from streamfilter.index.progress import Progress
-from streamfilter.index.protocol import Changes, Index
+from streamfilter.index.protocol import Changes, Index, Removals
 from streamfilter.killpoints import kill_point
-from streamfilter.matching.batch import Decided, Prepared, Rules, decide
-from streamfilter.matching.forgetting import CutBatch
+from streamfilter.matching.batch import Decided, Prepared, Rules, decide, forgets_first
+from streamfilter.matching.forgetting import CutBatch, named_removals
 from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.model import Decision, Malformed, Record, Span
@@ -35,6 +35,9 @@ from streamfilter.stops import SchemeMismatch
 from streamfilter.workers.preparing import Preparing
 
 logger = logging.getLogger("streamfilter.filter")
+
+STRETCH_GROWTH = 4
+"""After a batch had to end early, the next one takes at most four times as many records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +146,37 @@ class Engine:
         self, records: Sequence[Record], span: Span, part: Callable[[Sequence[Record]], Prepared]
     ) -> None:
         """Process new *records*, the lines of *span*, in as many batches as needed."""
-        now = self.settings.now
+        most = len(records)
         while span.start < span.end:
-            some, end = records, span.end
-            decided = None
-            while decided is None:
-                prepared = part(some)
-                extent = self.settings.retention.extent_of(self.index, some, prepared.rows, now)
-                try:
-                    decided = self._decided(prepared, extent, reread=False)
-                except CutBatch as cut:
-                    some, end = some[: cut.records], some[cut.records].source.offset
+            decided = self._first(records[:most], part)
+            done = len(decided.prepared.records)
+            end = span.end if done == len(records) else records[done].source.offset
             self._write(decided)
+            self.placement.summary.updates += decided.forgotten.updates
             kill_point("batch.decided")
-            self.index.apply(_changes(self.index.progress, decided, replace(span, end=end)))
+            removals = named_removals(
+                decided.forgotten.stored, self.index, self.preparing.sketcher.keys_of
+            )
+            part_of = replace(span, end=end if done or not records else span.start)
+            self.index.apply(_changes(self.index.progress, decided, part_of, removals))
             kill_point("index.applied")
-            records, span = records[len(some) :], replace(span, start=end)
+            most = STRETCH_GROWTH * max(done, 1)
+            records, span = records[done:], replace(span, start=part_of.end)
+
+    def _first(
+        self, records: Sequence[Record], part: Callable[[Sequence[Record]], Prepared]
+    ) -> Decided:
+        """Judge as many of the new *records* as one batch may hold, from the first one on."""
+        retention, now = self.settings.retention, self.settings.now
+        while True:
+            prepared = part(records)
+            extent = retention.extent_of(self.index, records, prepared.rows, now)
+            try:
+                return self._decided(prepared, extent, reread=False)
+            except CutBatch as cut:
+                if cut.ordinals is not None:
+                    return forgets_first(cut.ordinals, retention.rest(self.index))
+                records = records[: cut.records]
 
     def _note_forgotten(self, name: str, number: int, stretch: Stretch) -> None:
         """Warn at the first line of an input that was judged before if its matches are dropped."""
@@ -199,14 +217,17 @@ class Engine:
                 self.placement.unjudged(record, outcome)
 
 
-def _changes(progress: Progress, decided: Decided, span: Span) -> Changes:
-    """Return the index write of a batch: its unique documents, its mark, its end."""
+def _changes(
+    progress: Progress, decided: Decided, span: Span, removals: Removals | None
+) -> Changes:
+    """Return the index write of a batch: what it adds and forgets, its mark, its end."""
     extent = decided.extent
     # An index that forgets nothing stores no time at all, in its progress as in its marks.
     dated = replace(extent, stream_time=extent.marked_time)
     judged = len(decided.prepared.rows)
-    after, mark = progress.advanced(judged, (span,), dated, decided.ages)
-    return Changes(after, decided.additions, (mark,), opens=extent.opens)
+    spans = (span,) if span.start < span.end else ()
+    after, mark = progress.advanced(judged, spans, dated, decided.ages)
+    return Changes(after, decided.additions, (mark,), removals, extent.opens)
 
 
 def _changed(name: str, lines: int) -> SchemeMismatch:

@@ -73,7 +73,7 @@ def opened(
             unfinished = Unfinished(state, state / DIRECTORY)
             run = unfinished.begin(
                 BegunRun(inputs, _now()),
-                forgets=retention_for(config).limited,
+                forgets=retention_for(config).limited or config.input.updates,
                 create=lambda: _create(config, state / DIRECTORY, seed),
             )
             with _open(config, state / DIRECTORY, seed) as found:

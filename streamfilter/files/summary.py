@@ -36,6 +36,8 @@ class Summary:
     """Lines that are not records."""
     reread: int = 0
     """Records whose verdict was known from an earlier run on the same state."""
+    updates: int = 0
+    """Records that replaced the earlier version of their document."""
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     """Records that were not judged, by `Reason` or `ErrorCode`."""
@@ -68,6 +70,7 @@ class Summary:
             "records": self.records,
             "blank_lines": self.blank,
             "reread": self.reread,
+            **({"updates": self.updates} if self.updates else {}),
             "places": self.places,
             "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
             "reasons": dict(sorted(self.reasons.items())),

@@ -18,7 +18,7 @@ from streamfilter.matching.forgetting import NOTHING, CutBatch, Forgetting, Forg
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
-from streamfilter.model import Decision, Malformed, Record, Unjudged
+from streamfilter.model import Decision, Malformed, Reason, Record, Unjudged
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
 
@@ -59,12 +59,23 @@ class Prepared:
 
     @property
     def tombstones(self) -> list[Tombstone]:
-        """Return the tombstones (requests to forget documents), in the order of judgement."""
+        """Return the records without a text that forget documents, in the order of judgement."""
         return [
-            Tombstone(row, bisect_left(self.rows, row), next(iter(other.forgets), None))
+            Tombstone(
+                row,
+                bisect_left(self.rows, row),
+                next(iter(other.forgets), None),
+                replaces=other.reason is not Reason.TOMBSTONE,
+            )
             for row, other in sorted(self.others.items())
             if isinstance(other, Unjudged) and other.forgets is not None
         ]
+
+    @property
+    def versions(self) -> list[Tombstone]:
+        """Return the documents, each as a new version of the documents of its id."""
+        named = enumerate(zip(self.rows, self.batch.ids, strict=True))
+        return [Tombstone(row, before, id_, replaces=True) for before, (row, id_) in named]
 
     @property
     def ids(self) -> dict[int, str]:
@@ -120,6 +131,8 @@ def decide(
     if extent.cut is not None:
         raise CutBatch(prepared.rows[extent.cut])
     tombstones = [] if reread else prepared.tombstones
+    if rules.policy.known_id == "update" and not reread:
+        tombstones = sorted([*tombstones, *prepared.versions], key=lambda each: each.row)
     forgetting = Forgetting.of(
         tombstones, batch.ids, index, first_ordinal=first_ordinal, records=prepared.rows
     )

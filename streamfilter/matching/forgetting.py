@@ -1,14 +1,17 @@
-"""Forgetting by id: which documents a batch's tombstones forget, and from which record on.
+"""Forgetting by id: which documents a batch's records forget, and from which record on.
 
 A tombstone forgets the documents of its id that were judged before it, also those of the same
 batch. They are no candidates of later documents. The batch's write removes their records and their
 entries in buckets. If a tombstone and its document arrive in the same batch, the document is never
 written.
 
+With ``known_id: update`` each record with an id does the same, and is then judged: it replaces the
+earlier version of its document. So the stored version of an id is always that of its last record.
+
 Verdicts must not depend on where batches are cut, so two things end a batch early (`CutBatch`):
 
-- A forgotten document frees a place in a full bucket that another document of the batch needs.
-  Documents before the tombstone must find the bucket full, documents after it must not.
+- A forgotten document frees a place in a full bucket that an earlier document of the batch would
+  have taken (`overlay.Overlay.cut`). A write removes before it adds, so it would let that one in.
 - More than `FORGET_MAX` documents are forgotten. The bound limits the memory and the time of a
   write. A tombstone that names more by itself comes first in its batch. Then its oldest documents
   are forgotten in a transaction of their own, which leaves the positions before the tombstone.
@@ -30,6 +33,7 @@ from streamfilter.stops import counted
 
 FORGET_MAX = 1_000
 """Most documents that one batch forgets: about half a second, and some megabytes of keys."""
+NEVER = np.iinfo(np.int64).max
 ASK_AT_ONCE = 64
 """Ids that are looked up together: each may return up to `FORGET_MAX` + 1 documents."""
 FETCH_AT_ONCE = 64
@@ -50,7 +54,7 @@ class CutBatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A record that asks to forget the documents of an id."""
+    """A record that forgets the documents of an id: a tombstone, or a new version of them."""
 
     row: int
     """Number of the batch's records before it."""
@@ -58,6 +62,8 @@ class Tombstone:
     """Number of the batch's documents before it."""
     id: str | None
     """The id of the documents to forget; None: the record's key is no document's id."""
+    replaces: bool = False
+    """Whether the record is their new version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,13 @@ class Forgetting:
         rows[self.ordinals[self.ordinals >= self.first_ordinal] - self.first_ordinal] = True
         return rows
 
+    def until(self, n: int) -> I64:
+        """Return (n,) the row from which on each of the batch's documents is gone, or `NEVER`."""
+        until = np.full(n, NEVER)
+        own = self.ordinals >= self.first_ordinal
+        until[self.ordinals[own] - self.first_ordinal] = self.rows[own]
+        return until
+
     def meets(self, rows: I64, ordinals: I64) -> Flags:
         """Return (p,): whether each ordinal's document is not yet forgotten at its row."""
         if not len(self.ordinals):
@@ -137,25 +150,18 @@ class Forgetting:
         own = self.ordinals >= self.first_ordinal
         there = ~own & (self.ordinals >= horizons[self.rows])
         there[own] = unique[self.ordinals[own] - self.first_ordinal]
-        heard = np.bincount(self.causes[there], minlength=len(self.tombstones))
-        unknown = int((heard == 0).sum())
-        return Forgotten(self.stored, int(there[own].sum()), unknown)
+        heard = np.bincount(self.causes[there], minlength=len(self.tombstones)) > 0
+        replace = np.array([each.replaces for each in self.tombstones], np.bool_)
+        unknown, updates = int((~heard & ~replace).sum()), int((heard & replace).sum())
+        return Forgotten(self.stored, int(there[own].sum()), unknown, updates)
 
-    def check_places(self, rows: I64, ordinals: I64) -> None:
-        """End the batch early if a forgotten document leaves a place that another one needs.
-
-        Args:
-            rows: (p,) documents of the batch, each in a full bucket with a forgotten document.
-            ordinals: (p,) ordinal of that forgotten document.
+    def end_before(self, row: int) -> None:
+        """End the batch with the document before *row*, and so before what is forgotten there.
 
         Raises:
-            CutBatch: before the tombstone if the document comes first, else before the document.
+            CutBatch: always.
         """
-        if len(rows):
-            asked = np.array([each.row for each in self.tombstones], np.int64)
-            asked = asked[self.causes[np.searchsorted(self.ordinals, ordinals)]]
-            places = np.asarray(self.records, np.int64)[rows]
-            raise CutBatch(int(np.maximum(asked, places).min()))
+        raise CutBatch(self.records[row - 1] + 1)
 
 
 class _Named:
@@ -191,7 +197,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """The documents that a batch's tombstones have removed."""
+    """The documents that a batch's records have removed."""
 
     stored: I64
     """Ordinals of documents that were in the index, rising."""
@@ -199,6 +205,8 @@ class Forgotten:
     """Number of documents of the batch itself, which were never written."""
     unknown: int = 0
     """Number of tombstones for which no document was forgotten."""
+    updates: int = 0
+    """Number of records that replaced an earlier version."""
 
 
 NOBODY: I64 = np.zeros(0, np.int64)

@@ -14,6 +14,10 @@ Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Ar
 - If one of them is similar enough, it is a *near-duplicate* of the most similar one.
 - Otherwise it is *unique*. Only then it is remembered, under all its keys.
 
+With ``known_id: update`` the remembered document of the same id is forgotten before all this. So a
+document is never a duplicate of its own earlier version. If it is a duplicate of another document,
+nothing is remembered under its id: the earlier text may come out again, and is not lost.
+
 Example with the threshold .8. Document A has the shingles 1 to 9, and is unique. B has 1 to 10: of
 these 10 it shares 9 with A, so it is a near-duplicate and is not remembered. C has 1 to 12. It
 shares 9 of 12 with A, which is .75, so it is unique. That it shares 10 of 12 with B, which is .83,
@@ -23,20 +27,19 @@ changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import log
-from statistics import NormalDist
 
-from streamfilter.similarity.minhash import TOKENS_A_SLOT, VARIANCE
+from streamfilter.matching.law_of_signatures import (
+    LENGTHS,
+    estimate,
+    is_improbable,
+    keys_of_band,
+    mixed,
+    trials_of,
+)
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
-STEPS = (2, 2, 2, 3, 3, 6)
-"""A band's key may be made longer six times, each time by so many slots of the signature."""
-LENGTHS = (6, 8, 10, 12, 15, 18, 24)
-"""What a shared key of each length counts, for choosing the candidates to look at."""
 LONG_BUCKET_MAX = 255
-IMPROBABLE = NormalDist().inv_cdf(1e-4) ** 2
 DAY = 86_400_000
 """Milliseconds."""
 WINDOWS = 5
@@ -62,6 +65,8 @@ class Settings:
     contained: str = "shorter"
     short_threshold: float | None = None
     short_size: int = 32
+    known_id: str = "judge"
+    """``judge`` (an id means nothing) or ``update`` (a record replaces the document of its id)."""
 
     @property
     def long_cap(self) -> int:
@@ -134,6 +139,8 @@ class Law:
 
     def judge(self, me: Arrival) -> Ruling:
         """Decide on the next document, and remember it if it is unique."""
+        if self.rules.known_id == "update":
+            self.forget_id(me.id)
         ordinal = self.next_ordinal
         self.next_ordinal += 1
         verdict = self._decide(me)
@@ -181,7 +188,7 @@ class Law:
         """
         found: dict[int, list[int]] = {}
         for band in range(len(me.keys) - 1 if me.set_size else 0):
-            for key, length in zip(keys_of_band(me, band), LENGTHS, strict=True):
+            for key, length in zip(keys_of_band(me.keys, me.signature, band), LENGTHS, strict=True):
                 buckets = self._buckets_of(key)
                 if not buckets:
                     break
@@ -192,7 +199,7 @@ class Law:
     def _list(self, me: Arrival, ordinal: int) -> None:
         """List a unique document under its keys; a text below one shingle only under its text's."""
         for band in range(len(me.keys) - 1 if me.set_size else 0):
-            for length, key in enumerate(keys_of_band(me, band)):
+            for length, key in enumerate(keys_of_band(me.keys, me.signature, band)):
                 bucket = self.buckets.setdefault((self.window, key), [])
                 if len(bucket) < (self.rules.long_cap if length else self.rules.bucket_cap):
                     bucket.append(ordinal)
@@ -342,9 +349,6 @@ def sizes_of(rules: Settings, me: Arrival, other: Arrival) -> tuple[int, int]:
     return (a, b) if rules.contained == "arriving" or a <= b else (b, a)
 
 
-# Signatures and keys.
-
-
 def slots_of(rules: Settings, me: Arrival) -> int:
     """Return how many slots of the signatures are compared."""
     return rules.of if rules.method == "sketch" else len(me.signature)
@@ -354,47 +358,3 @@ def equal_slots(one: Arrival, other: Arrival, slots: int) -> int:
     """Return how many of the first *slots* are equal."""
     pairs = zip(one.signature[:slots], other.signature[:slots], strict=True)
     return sum(a == b for a, b in pairs)
-
-
-def estimate(equal: int, slots: int) -> float:
-    """Return the similarity that the signatures suggest; 1 of 256 slots is equal by chance."""
-    return max((equal / slots - 1 / 256) / (1 - 1 / 256), 0.0)
-
-
-def trials_of(slots: int, *, union: float) -> int:
-    """Return how many independent slots these are worth; those of small sets repeat less."""
-    place = union / slots
-    at = min(bisect_right(TOKENS_A_SLOT, place), len(TOKENS_A_SLOT) - 1)
-    left, right = TOKENS_A_SLOT[at - 1], TOKENS_A_SLOT[at]
-    share = min((place - left) / (right - left), 1.0)
-    return round(slots / (VARIANCE[at - 1] + share * (VARIANCE[at] - VARIANCE[at - 1])))
-
-
-def is_improbable(share: float, truth: float, trials: int) -> bool:
-    """Return whether fewer than 1 in 10,000 of pairs as similar as *truth* show so low a share."""
-    truth = min(truth, 1 - 1e-12)
-    if share >= truth:
-        return False
-    divergence = share * log(share / truth) + (1 - share) * log((1 - share) / (1 - truth))
-    return 2 * trials * divergence > IMPROBABLE
-
-
-def keys_of_band(me: Arrival, band: int) -> Iterator[int]:
-    """Yield the key of a band, then its longer keys: each adds the slots that follow."""
-    key, signature = me.keys[band], me.signature
-    yield key
-    place = (band + 1) * len(signature) // (len(me.keys) - 1)
-    for step in STEPS:
-        slots = bytes(signature[(place + i) % len(signature)] for i in range(step))
-        place += step
-        key = mixed(key, int.from_bytes(slots, "little"))
-        yield key
-
-
-def mixed(key: int, word: int) -> int:
-    """Return a 64-bit key that depends on both."""
-    key = ((key ^ word) + 0x9E3779B97F4A7C15) % 2**64
-    for factor in (0xD6E8FEB86659FD93, 0x9FB21C651E98DF25):
-        key = key * factor % 2**64
-        key ^= key >> 32
-    return key

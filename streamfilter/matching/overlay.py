@@ -5,25 +5,30 @@ the next one arrived. Only keys that occur at least twice in the batch matter. E
 group: the rows that have it, in order. Only unique rows enter a bucket, and which rows are unique
 is not known before the batch is judged. So the caller passes a guess, and the overlay returns what
 each bucket would then list. Caps and longer keys are the same as in the index.
+
+If the batch forgets documents, they leave their buckets in between (`leaving`). A row finds the
+places as they are at its time. A write removes all of them before it adds, so the batch must end
+early (`cut`) if that would list a row elsewhere.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.protocol import Buckets
-from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks, slices
-
-NEVER = np.iinfo(np.int64).max
+from streamfilter.matching.forgetting import NEVER, NO_TOMBSTONES, Forgetting
+from streamfilter.matching.leaving import first_misplaced, first_paged, places
+from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Keys of one length that occur in at least two rows of the batch.
+    """Keys of one length that occur in at least two rows of the batch, or that are kept.
 
     Three rows with the keys 7, 9 and 7 in one column give one group with two entries: rows 0 and 2.
     """
@@ -39,11 +44,22 @@ class Groups:
     """(g,) first entry of each group."""
     room: I64
     """(g,) how many entries the group's bucket can list beside the index's documents."""
+    leaving: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Full group that documents leave → the rows from which on stored ones are gone."""
+    until: Sequence[int] = ()
+    """The row from which on each row of the batch is gone, or `NEVER`."""
 
     @classmethod
-    def of(cls, keys: U64, cells: I64, *, columns: int, room: I64) -> Groups:
-        """Group equal *keys* (m,) of the rising *cells*, each with its bucket's *room*."""
+    def of(
+        cls, keys: U64, cells: I64, *, columns: int, room: I64, kept: Flags | None = None
+    ) -> Groups:
+        """Group equal *keys* (m,) of the rising *cells*, each with its bucket's *room*.
+
+        A key in one row makes a group only if it is *kept*.
+        """
         near = _near(keys)
+        if kept is not None:
+            near = np.union1d(near, np.flatnonzero(kept))
         keys, cells, room = keys[near], cells[near], room[near]
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
@@ -51,6 +67,8 @@ class Groups:
         shared = np.zeros(len(ordered), np.bool_)
         shared[1:] |= equal
         shared[:-1] |= equal
+        if kept is not None:
+            shared |= kept[near][order]
         chosen = order[shared]
         heads = np.concatenate(([True], keys[chosen][1:] != keys[chosen][:-1]))[: len(chosen)]
         begins = np.flatnonzero(heads)
@@ -61,14 +79,55 @@ class Groups:
 
     def crowded(self) -> I64:
         """Return, by cell, the entries of groups that have more rows than their bucket has room."""
-        sizes = np.diff(np.append(self.begins, len(self.rows)))
-        entries = np.flatnonzero((sizes > self.room)[self.groups])
+        entries = np.flatnonzero(self.full[self.groups])
         return entries[np.argsort(self.cells[entries])]
+
+    @property
+    def full(self) -> Flags:
+        """Return (g,): whether the group has more rows than its bucket has room."""
+        full: Flags = np.diff(np.append(self.begins, len(self.rows))) > self.room
+        return full
+
+    def left_by(self, level: Level | None, forgetting: Forgetting, until: I64) -> Groups:
+        """Return the groups with what leaves them; *level* has the index's lists of these cells."""
+        left: dict[int, set[tuple[int, int]]] = {}
+        full = self.full
+        for entry in np.flatnonzero(full[self.groups] & (until[self.rows] < NEVER)).tolist():
+            left.setdefault(int(self.groups[entry]), set())
+        if level is not None and len(level.cells):
+            cells, ordinals, rows = _leaving(level, forgetting)
+            order = np.argsort(self.cells)
+            at = np.searchsorted(self.cells[order], cells).clip(max=len(order) - 1)
+            ours = order[at] if len(order) else at[:0]
+            known = self.cells[ours] == cells[: len(ours)]
+            groups = self.groups[ours[known]]
+            for group, ordinal, row in zip(
+                groups.tolist(), ordinals[known].tolist(), rows[known].tolist(), strict=True
+            ):
+                if full[group]:
+                    left.setdefault(group, set()).add((ordinal, row))
+        stored = {group: [row for _, row in found] for group, found in left.items()}
+        return replace(self, leaving=stored, until=until.tolist())
 
     def listed(self, joining: I64) -> Flags:
         """Return which of the rising entries *joining* find room in their bucket."""
         groups = self.groups[joining]
-        return np.asarray(ranks(groups) < self.room[groups])
+        found = np.asarray(ranks(groups) < self.room[groups])
+        for group, stored in self.leaving.items():
+            part = slice(*np.searchsorted(groups, [group, group + 1]))
+            rows = self.rows[joining[part]].tolist()
+            found[part] = places(rows, int(self.room[group]), stored, self.until)
+        return found
+
+    def misplaced(self, joining: I64) -> int:
+        """Return the row before which the batch must end; `NEVER`: a write lists all as here."""
+        groups = self.groups[joining]
+        ends = [NEVER]
+        for group, stored in self.leaving.items():
+            part = slice(*np.searchsorted(groups, [group, group + 1]))
+            rows = self.rows[joining[part]].tolist()
+            ends.append(first_misplaced(rows, int(self.room[group]), stored, self.until))
+        return min(ends)
 
     def met(self, depth: int, members: I64, asked: I64, *, first_ordinal: int) -> Level:
         """Return for each entry *asked* the *members* of its group that are in earlier rows.
@@ -106,26 +165,69 @@ def _near(keys: U64) -> I64:
     return np.sort(places).astype(np.int64)
 
 
+def _leaving(level: Level, forgetting: Forgetting) -> tuple[I64, I64, I64]:
+    """Return cell, ordinal and row of each forgotten document in a list of *level*."""
+    listed = level.ordinals
+    at = np.searchsorted(forgetting.ordinals, listed).clip(max=len(forgetting.ordinals) - 1)
+    gone = forgetting.ordinals[at] == listed
+    return level.askers[gone], listed[gone], forgetting.rows[at[gone]]
+
+
 class Overlay:
     """Candidates within the batch, given which of its rows are unique."""
 
     def __init__(
-        self, keys: U64, present: Flags, signatures: U8, buckets: Buckets, *, cap: int
+        self,
+        keys: U64,
+        present: Flags,
+        signatures: U8,
+        buckets: Buckets,
+        *,
+        cap: int,
+        forgetting: Forgetting = NO_TOMBSTONES,
     ) -> None:
         """Group equal *keys* (n, c) where *present*; *buckets* are the index's buckets of them."""
-        self._columns, self._cells = keys.shape[1], keys.size
+        self._columns, self._cap, self._forgetting = keys.shape[1], cap, forgetting
+        self._buckets, self._keys, self._present = buckets, keys, present
+        self._until = forgetting.until(len(keys))
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
+        kept = self._kept(buckets.shortest, cells, room)
         room[self._whole(cells)] = NEVER  # its bucket goes on in pages
-        self._levels = [Groups.of(keys.reshape(-1)[cells], cells, columns=self._columns, room=room)]
+        self._levels: list[Groups] = []
+        self._add(keys.reshape(-1)[cells], cells, room, kept)
         for depth in range(1, DEPTH + 1):
-            level = self._one_longer(signatures, buckets, depth, cap_at(cap, depth))
-            if not len(level.cells):
+            self._one_longer(signatures, buckets, depth, cap_at(cap, depth))
+            if not len(self._levels[-1].cells):
+                self._levels.pop()
                 break
-            self._levels.append(level)
 
-    def _one_longer(self, signatures: U8, buckets: Buckets, depth: int, cap: int) -> Groups:
-        """Return the groups, under longer keys, of rows that may find the last level full."""
+    def _kept(self, level: Level | None, cells: I64, room: I64) -> Flags | None:
+        """Return which *cells* find a full bucket that a forgotten document leaves."""
+        if level is None or not len(self._forgetting.ordinals):
+            return None
+        left, _, _ = _leaving(level, self._forgetting)
+        kept: Flags = np.isin(cells, left) & (room <= 0)
+        return kept
+
+    def _add(self, keys: U64, cells: I64, room: I64, kept: Flags | None) -> None:
+        """Add the groups of the next longer keys."""
+        groups = Groups.of(keys, cells, columns=self._columns, room=room, kept=kept)
+        if len(self._forgetting.ordinals):
+            groups = groups.left_by(
+                self._level_at(len(self._levels)), self._forgetting, self._until
+            )
+        self._levels.append(groups)
+
+    def _level_at(self, depth: int) -> Level | None:
+        """Return the index's lists under the keys of *depth* steps."""
+        if not depth:
+            return self._buckets.shortest
+        deeper = self._buckets.deeper
+        return deeper[depth - 1] if depth <= len(deeper) else None
+
+    def _one_longer(self, signatures: U8, buckets: Buckets, depth: int, cap: int) -> None:
+        """Add the groups, under longer keys, of rows that may find the last level full."""
         above, columns = self._levels[-1], self._columns
         entries = above.crowded()
         entries = entries[above.cells[entries] % columns < columns - 1]
@@ -139,55 +241,49 @@ class Overlay:
         keys = above.keys[entries]
         if len(cells):
             keys = longer(keys, signatures[rows], at, bands=columns - 1, depth=depth)
-        return Groups.of(keys, cells, columns=columns, room=room)
+        self._add(keys, cells, room, self._kept(self._level_at(depth), cells, room))
 
     def _whole(self, cells: I64) -> Flags:
         """Return which *cells* are in the last column: the keys of whole texts."""
         whole: Flags = cells % self._columns == self._columns - 1
         return whole
 
-    def contended(
-        self, forgotten: I64, buckets: Buckets, *, first_ordinal: int, cap: int
-    ) -> tuple[I64, I64]:
-        """Return pairs of a row and a *forgotten* ordinal that share a bucket which may be full.
+    def cut(self, unique: Flags) -> int:
+        """Return the row before which the batch must end; `NEVER`: it need not.
 
-        For a forgotten document of the batch itself only the next row of its bucket is returned:
-        the first that it may keep out. A whole text's bucket also counts the documents that it had
-        no room for. A forgotten document may be one of those, so it is paired with its own row.
+        *unique* are the final verdicts. A write removes all forgotten documents before it adds the
+        others in their order. If it would then list one elsewhere, the batch ends before the
+        record that frees the place.
         """
-        rows, ordinals = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for level in (buckets.shortest, *buckets.deeper):
-            most = cap_at(cap, level.depth)
-            full = np.flatnonzero(level.counts + self._sharing(level.depth, level.cells) > most)
-            counts = level.counts[full]
-            listed = level.pool[slices(level.starts[full], counts)]
-            gone = np.isin(listed, forgotten)
-            rows.append(np.repeat(level.cells[full] // self._columns, counts)[gone])
-            ordinals.append(listed[gone])
-        shortest = self._levels[0]
-        own = np.isin(shortest.rows + first_ordinal, forgotten)
-        own &= np.isin(shortest.cells, shortest.cells[shortest.crowded()])
-        before = np.flatnonzero(own[:-1] & (np.diff(shortest.groups) == 0))
-        closed = self._closed(forgotten[forgotten >= first_ordinal] - first_ordinal, buckets, cap)
-        rows += [shortest.rows[before + 1], closed]
-        ordinals += [shortest.rows[before] + first_ordinal, closed + first_ordinal]
-        return np.concatenate(rows), np.concatenate(ordinals)
+        if not len(self._forgetting.ordinals):
+            return NEVER
+        ends, away = [self._cut_of_whole(unique)], None
+        for level in self._levels:
+            joins = unique[level.rows]
+            if away is not None:
+                joins &= np.isin(level.cells, away)
+            joining = np.flatnonzero(joins)
+            ends.append(level.misplaced(joining))
+            away = level.cells[joining[~level.listed(joining)]]
+        return min(ends)
 
-    def _closed(self, rows: I64, buckets: Buckets, cap: int) -> I64:
-        """Return the *rows* whose whole text's bucket is full, or will be within the batch."""
-        cells = rows * self._columns + self._columns - 1
-        listed = buckets.counts[rows, -1].astype(np.int64) + self._sharing(0, cells)
-        closed: I64 = rows[(listed > cap) | (buckets.overflows[rows, -1] > 0)]
-        return closed
-
-    def _sharing(self, depth: int, cells: I64) -> I64:
-        """Return for each cell how many rows of the batch have its key at this *depth*."""
-        sharing = np.ones(self._cells, np.int64)
-        if depth < len(self._levels):
-            groups = self._levels[depth]
-            sizes = np.diff(np.append(groups.begins, len(groups.rows)))
-            sharing[groups.cells] = sizes[groups.groups]
-        return sharing[cells]
+    def _cut_of_whole(self, unique: Flags) -> int:
+        """Return the same for the buckets of whole texts, which close once they were full."""
+        buckets, ends = self._buckets, [NEVER]
+        texts: dict[int, list[int]] = {}
+        for row in np.flatnonzero(unique & self._present[:, -1]).tolist():
+            texts.setdefault(int(self._keys[row, -1]), []).append(row)
+        until = self._until.tolist()
+        for rows in texts.values():
+            listed = int(buckets.counts[rows[0], -1])
+            closed = bool(buckets.overflows[rows[0], -1])
+            if not closed and listed + len(rows) <= self._cap:
+                continue
+            start = int(buckets.starts[rows[0], -1])
+            theirs = buckets.pool[start : start + listed]
+            stored = self._forgetting.rows[np.isin(self._forgetting.ordinals, theirs)].tolist()
+            ends.append(first_paged(rows, self._cap - listed, stored, until, closed=closed))
+        return min(ends)
 
     def levels(self, unique: Flags, asked: Flags, *, first_ordinal: int) -> list[Level]:
         """Return the candidates of the *asked* rows among earlier rows, if *unique* is right.

@@ -28,7 +28,7 @@ from streamfilter.index.selection import subset
 from streamfilter.matching.candidates import collect
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.decision import SHORT, UNIQUE, Outcome, decide
-from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
+from streamfilter.matching.forgetting import NEVER, NO_TOMBSTONES, Forgetting
 from streamfilter.matching.lookup import Lookup, lookup
 from streamfilter.matching.overlay import Overlay
 from streamfilter.matching.policy import MatchPolicy
@@ -186,11 +186,14 @@ class _Rounds:
         self._verifier = Verifier(found.stored, ours.contents, policy, first_ordinal, found.limited)
         present, buckets, cap = found.present, found.buckets, found.bucket_cap
         shared = present if found.new else np.zeros_like(present)
-        signatures, gone = ours.contents.signatures, found.visible.forgetting.ordinals
-        self._overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
-        if len(gone):
-            contended = self._overlay.contended(gone, buckets, first_ordinal=first_ordinal, cap=cap)
-            found.visible.forgetting.check_places(*contended)
+        self._overlay = Overlay(
+            sketches.keys,
+            shared,
+            ours.contents.signatures,
+            buckets,
+            cap=cap,
+            forgetting=found.visible.forgetting,
+        )
         self._undecided: Flags = np.asarray(present.any(axis=1))
         self._unique = np.zeros(len(ours), np.bool_)
         """(n,) final for settled rows, a guess for the others."""
@@ -216,6 +219,8 @@ class _Rounds:
             settled = self.round(looked)
             width = n if not number else max(WIDTH_MIN, WIDTH_GROWTH * settled)
         found, forgetting = self._found, self._found.visible.forgetting
+        if (end := self._overlay.cut(self._unique)) < NEVER:
+            forgetting.end_before(end)
         rows = np.flatnonzero(self._unique & ~forgetting.rows_of(n))
         everything = Additions(self._ours, self._sketches.keys, found.buckets)
         held_out = pools_of(

@@ -25,6 +25,7 @@ from streamfilter.similarity.minhash import TOKENS_A_SLOT, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 CONTAINED = ("shorter", "arriving")
+KNOWN_ID = ("judge", "update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,9 @@ class MatchPolicy:
     """The scheme's sample modulus; above 1 no set is kept whole."""
     fields: tuple[str, ...] = ()
     """With the method ``fields``: the kind of each field, in the scheme's order."""
+    known_id: str = "judge"
+    """A record whose id is remembered: ``judge`` it like any other, or ``update``: it replaces its
+    earlier version."""
 
     def __post_init__(self) -> None:
         for name in ("threshold", "containment", "short_threshold"):
@@ -65,6 +69,8 @@ class MatchPolicy:
             raise ValueError(f"{self.method!r} verifies nothing; use {', '.join(COMPARERS)}")
         if self.contained not in CONTAINED:
             raise ValueError(f"contained is {self.contained!r}; use {' or '.join(CONTAINED)}")
+        if self.known_id not in KNOWN_ID:
+            raise ValueError(f"known_id is {self.known_id!r}; use {', '.join(KNOWN_ID)}")
         if not 1 <= self.agree <= self.of:
             raise ValueError(f"{self.agree} of {self.of} slots cannot agree; use 1 to {self.of}")
         if (self.method == "fields") != bool(self.fields):

@@ -20,12 +20,10 @@ import numpy as np
 from streamfilter.index.ages import ages_of
 from streamfilter.index.protocol import Copies, Index
 from streamfilter.matching.candidates import Candidates
-from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
+from streamfilter.matching.forgetting import NEVER, NO_TOMBSTONES, Forgetting
 from streamfilter.model import BatchMark
 from streamfilter.similarity.columns import I64, Flags, slices
 from streamfilter.similarity.sketch import Sketches
-
-NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)

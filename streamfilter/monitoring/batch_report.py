@@ -36,7 +36,7 @@ class BatchReport:
     applied: Applied = field(default_factory=Applied)
     """Result of the write to the index."""
     forgotten: Forgotten = NOTHING
-    """Documents that tombstones removed."""
+    """Documents that tombstones and updates removed."""
     ages_seconds: Values | None = None
     """Age of each record: from its timestamp to now."""
 

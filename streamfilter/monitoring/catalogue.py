@@ -160,7 +160,8 @@ CATALOGUE: tuple[Metric, ...] = (
     # boilerplate (similarity.normalise.boilerplate)
     _counter("boilerplate_documents_total", "Documents by what the table of boilerplate leaves of their shingles: all, enough, or few (under 8, or none).", "left", LEFT),
     _unknown("boilerplate_sample_share", "The same of the table's own sample, as a share; NaN without a table.", "left", LEFT),
-    # forgetting by id (input.tombstones: forget)
+    # forgetting by id (input.tombstones: forget, input.known_id: update)
+    _counter("updates_total", "Records that replaced the earlier version of their document; under input.known_id: update only."),
     _counter("unknown_tombstones_total", "Tombstones that nothing was forgotten for: no document of that id was remembered; under input.tombstones: forget only."),
     # the audit: sampled arrivals against the whole index, by brute force on the sets
     _counter("audit_arrivals_total", "Arrivals that were audited."),
@@ -209,7 +210,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _gauge("index_windows", "Windows that are alive: at most five of each index, dropped whole."),
     _gauge("index_horizon_documents", "Judged documents behind the horizon: what came before it is forgotten."),
     _counter("expired_documents_total", "Documents that the horizon has passed."),
-    _counter("forgotten_documents_total", "Documents that were forgotten by themselves: a tombstone bore their id."),
+    _counter("forgotten_documents_total", "Documents that were forgotten by themselves: a tombstone bore their id, or a record replaced them."),
     _unknown("changelog_offset", "Changelog offset the index has applied."),
     _unknown("changelog_start_offset", "Offset that the changelog begins at; of several, the sum, as of changelog_offset."),
     _unknown("changelog_surplus_records", "Changelog offsets before the oldest window that is alive: to be cut off, and there still. Over 0 for long: DELETE on the changelog is missing, or a replica of it is down."),

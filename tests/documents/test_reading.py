@@ -210,6 +210,15 @@ def test_tombstones_and_empty_texts_follow_their_policy(policy: str, verdict: Ve
         assert reader.read(record(value)) == Unjudged(verdict, Reason.EMPTY), text
 
 
+def test_an_empty_text_names_the_document_that_it_replaces_if_its_id_can() -> None:
+    reader = Reader(updates=True)
+    empty = Unjudged(FORWARDED, Reason.EMPTY)
+    assert reader.read(record(b'{"text":" ","id":1}')) == replace(empty, forgets=("1",))
+    assert reader.read(record(b'{"text":" ","id":"' + b"x" * 1_025 + b'"}')) == empty
+    assert Reader(id="header:id", updates=True).read(record(b'{"text":" "}')) == empty
+    assert READER.read(record(b'{"text":" ","id":1}')) == empty
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

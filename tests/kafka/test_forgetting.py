@@ -34,7 +34,7 @@ def run(stage: Stage, **sections) -> dict[str, float]:
     lines = (process.get("/metrics") or "").splitlines()
     assert process.terminate() == 0, process.told("did not end well")
     return {name: float(value) for name, _, value in (line.partition(" ") for line in lines)
-            if "forgotten" in name or "unknown_tomb" in name}  # fmt: skip
+            if any(part in name for part in ("forgotten", "unknown_tomb", "updates"))}  # fmt: skip
 
 
 def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none_back(
@@ -103,3 +103,29 @@ def test_a_deleted_row_is_forgotten_by_the_id_inside_its_key(stage: Stage) -> No
     assert [header(each, "__streamfilter.match.id") for each in outputs["duplicates"]] == ["7"]
     keys = [event(7, row).key, deleted.key, deleted.key, b"no JSON", event(9, row).key]
     assert [each.key for each in outputs["unique"]] == keys
+
+
+UPDATE = {"input": {"known_id": "update"}, "kafka": STATIC["kafka"]}
+STEPS = ("batch.decided", "transaction.begun", "transaction.produced", "transaction.flushed",
+         "transaction.committed", "forget.begun", "index.applied")  # fmt: skip
+
+
+def test_an_update_replaces_its_earlier_version_whatever_step_the_process_is_killed_at(
+    stage: Stage,
+) -> None:
+    stage.produce([document("a"), document("b")])
+    run(stage, **UPDATE)
+    for point in STEPS:
+        stage.produce([document("a")])
+        die_at(stage, f"{point}:1", UPDATE)
+        run(stage, **UPDATE)
+    shutil.rmtree(stage.directory / "state")  # the restore forgets the same
+    young = [document("c"), document("a", "x y z"), document("a", "x y z"), document("d")]
+    stage.produce(young)
+    assert run(stage, **UPDATE)["streamfilter_updates_total"] == 2
+    outputs = stage.outputs()
+    assert [id_of(each) for each in outputs["unique"]] == ["a"] * (3 + len(STEPS))
+    told = [
+        (id_of(each), header(each, "__streamfilter.match.id")) for each in outputs["duplicates"]
+    ]
+    assert told == [("b", "a"), ("c", "a"), ("d", "a")]

@@ -74,7 +74,7 @@ def total(series, name: str) -> float:
 
 def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     metrics = Metrics()
-    forgotten = Forgotten(np.array([1, 2]), own=1, unknown=4)
+    forgotten = Forgotten(np.array([1, 2]), own=1, unknown=4, updates=2)
     applied = Applied(removed=2)
     metrics.batch(
         BatchReport.of(
@@ -91,6 +91,7 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     assert series["streamfilter_records_produced_total", (("destination", "unique"),)] == 3
     assert total(series, "forgotten_documents_total") == 3
     assert total(series, "unknown_tombstones_total") == 4
+    assert total(series, "updates_total") == 2
     assert total(series, "matches_total") == 2
     assert total(series, "false_positive_probability_sum_total") == 0.25
 

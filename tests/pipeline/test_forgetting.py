@@ -1,6 +1,7 @@
 """Verdicts of an index that forgets by id, held to the sequential model."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,11 +33,13 @@ IDS = 25
 class Story(Ageing):
     """Windows, horizons and tombstones, judged by the model record by record."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, known_id: str = "judge") -> None:
         super().__init__(seed)
+        self.policy = replace(self.policy, known_id=known_id)
+        self.model.rules = replace(self.model.rules, known_id=known_id)
         self.ids = [f"d{self.rng.randrange(IDS)}" for _ in self.texts]
         self.share = self.rng.choice((0.1, 0.5))
-        self.unheard = self.forgotten = self.cut = 0
+        self.unheard = self.forgotten = self.cut = self.updates = 0
 
     def prepared(self, records: list, first: int) -> Prepared:
         """Return *records*: None is the next document, a tuple the ids that a tombstone names."""
@@ -56,8 +59,12 @@ class Story(Ageing):
         verdicts = []
         for names in records:
             if names is None:
-                at = self.model.next_ordinal
+                at, before = self.model.next_ordinal, len(self.model.documents)
                 verdicts.append(self.model.judge(arrival(self.ids[at], self.sketches, at)))
+                added = verdicts[-1].verdict == "unique"
+                gone = before + added - len(self.model.documents)
+                self.forgotten += gone
+                self.updates += gone > 0
                 continue
             gone = self.model.forget_id(*names)
             self.forgotten += len(gone)
@@ -91,6 +98,7 @@ class Story(Ageing):
             pairs += zip(self.told(some), got, strict=True)
             records = records[len(some) :]
             self.unheard -= decided.forgotten.unknown
+            self.updates -= decided.forgotten.updates
             self.forgotten -= decided.forgotten.own + len(decided.forgotten.stored)
             end = done + len(prepared.rows)
             spans = (Span(0, done, end),) if end > done else ()
@@ -104,16 +112,17 @@ class Story(Ageing):
 
 
 @pytest.mark.slow
-def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batches():
+@pytest.mark.parametrize("known_id", ["judge", "update"])
+def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batches(known_id):
     kinds, counted, cut = set(), 0, 0
     for seed in range(STORIES):
-        story = Story(seed)
+        story = Story(seed, known_id)
         index = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
         pairs = story.run(index)
         for i, (want, got) in enumerate(pairs):
             assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
         if not index.progress.horizon:  # else the model does not know what still is on the disk
-            assert (story.forgotten, story.unheard) == (0, 0)
+            assert (story.forgotten, story.unheard, story.updates) == (0, 0, 0)
             counted += 1
         kinds |= {want.verdict for want, _ in pairs}
         buckets = {place: len(bucket) for place, bucket in story.model.buckets.items() if bucket}
@@ -136,7 +145,7 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
-    story = Story(seed)
+    story = Story(seed, known_id=("judge", "update")[seed % 2])
     memory = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
     scheme = SKETCHER.scheme
     identity = Identity.new(

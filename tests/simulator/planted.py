@@ -456,6 +456,24 @@ AGEING = {"retentions": (Retention(documents=2, time=4_000, least=100),), "batch
 FORGETTING = {"forgets": 0.4, "retentions": (UNLIMITED,), "template": False, "thin": None}
 
 
+def an_own_earlier_version_is_met(patch: pytest.MonkeyPatch) -> None:
+    """An update is compared with the version that it replaces: it is withheld for its own text."""
+    only_in_worlds(patch, **FORGETTING, updates=True)
+    real = Forgetting.meets
+
+    def meets(self: Any, rows: Any, ordinals: Any) -> Any:
+        return real(self, rows - 1, ordinals)
+
+    patch.setattr(Forgetting, "meets", meets)
+
+
+def an_update_is_forgotten_by_a_replay(patch: pytest.MonkeyPatch) -> None:
+    """A restore takes away what a tombstone forgets, and not what its batch writes again."""
+    only_in_worlds(patch, **FORGETTING, updates=True)
+    real = restore.Replay._removals
+    patch.setattr(restore.Replay, "_removals", lambda self: None if self._documents else real(self))
+
+
 def the_first_part_of_a_tombstone_moves_behind_it(patch: pytest.MonkeyPatch) -> None:
     """A kill between two parts loses the others: the positions say that it was judged."""
     only_in_worlds(patch, **FORGETTING)
@@ -616,6 +634,8 @@ PLANTED = tuple(
         (nobody_looks_whose_records_lie_between, "refusal"),
         (a_batch_is_ours_by_its_number, "refusal"),
         (time_is_the_clocks, "changelog"),
+        (an_own_earlier_version_is_met, "misjudged"),
+        (an_update_is_forgotten_by_a_replay, "state"),
         (the_first_part_of_a_tombstone_moves_behind_it, "changelog"),
         (the_forgotten_hide_a_copy, "misjudged"),
         (copies_are_restored_without_pages, "state"),

@@ -283,9 +283,11 @@ class Process:
             clock=clock,
             observer=teller,
             trimming=Trimming(changelog, clock, teller, plan.names.changelog),
-            incoming=Incoming(_reader(), _destinations(self.world.partitions), refusals=Refusals()),
+            incoming=Incoming(
+                _reader(shape.updates), _destinations(self.world.partitions), refusals=Refusals()
+            ),
             forwarder=_forwarder(self.world.partitions),
-            rules=Rules(policy(), partial(Source, INPUT)),
+            rules=Rules(policy(shape.updates), partial(Source, INPUT)),
             bounds=BatchLimits(
                 documents=shape.batch,
                 size=1_000_000,
@@ -301,13 +303,18 @@ class Process:
 
 
 @cache
-def policy() -> MatchPolicy:
-    return MatchPolicy(threshold=THRESHOLD, max_candidates=CANDIDATES, short_text="exact_only")
+def policy(updates: bool) -> MatchPolicy:
+    return MatchPolicy(
+        threshold=THRESHOLD,
+        max_candidates=CANDIDATES,
+        short_text="exact_only",
+        known_id="update" if updates else "judge",
+    )
 
 
 @cache
-def _reader() -> Reader:
-    return Reader(tombstones="forget")
+def _reader(updates: bool) -> Reader:
+    return Reader(tombstones="forget", updates=updates)
 
 
 @cache

@@ -274,7 +274,12 @@ class Story:
 
 def truth(shape: Shape, skipped: Mapping[tuple[int, int], int]) -> History:
     """Return the history of a task in a world of this *shape*."""
-    settings = Settings(threshold=THRESHOLD, max_candidates=CANDIDATES, bucket_cap=shape.cap)
+    settings = Settings(
+        threshold=THRESHOLD,
+        max_candidates=CANDIDATES,
+        bucket_cap=shape.cap,
+        known_id="update" if shape.updates else "judge",
+    )
     retention = shape.retentions[0] if len(shape.retentions) == 1 else None
     return History(_arrivals, settings, retention, skipped)
 

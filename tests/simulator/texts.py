@@ -88,9 +88,9 @@ def forgetting(rng: random.Random, one: Input, known: Sequence[str], share: floa
     if kind < share:
         tombstone = replace(one.record, key=id_.encode(), value=None)
         return replace(one, record=tombstone, kind="tombstone", id=id_)
-    if one.kind != "document":
+    if one.kind not in ("document", "passthrough"):
         return one
-    value = json.dumps({"id": id_, "text": one.text}).encode()
+    value = json.dumps({"id": id_, "text": one.text or " "}).encode()
     return replace(one, record=replace(one.record, value=value), id=id_)
 
 

@@ -30,6 +30,7 @@ FAR_FUTURE = 10**15
 LIMITS = 1 << 40
 AGES, STAMPS, GROWTHS = 1 << 41, 1 << 42, 1 << 44
 TEMPLATES = 1 << 43
+UPDATES = 1 << 46
 TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
             "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip
 """A world in which buckets split twice: nine documents fill a key and the next longer one."""
@@ -109,6 +110,8 @@ class Shape:
     """Of a bucket; with 1, buckets split as soon as two unlike documents share a band."""
     forgets: float
     """Share of records that are tombstones of an id that came before."""
+    updates: bool
+    """Whether a record replaces the document of its id."""
     template: bool
     """All documents are made of one template, and there are many."""
     retentions: tuple[Retention, ...]
@@ -127,16 +130,19 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     picky = limits.random() < 0.25
     ages = random.Random(seed ^ AGES)
     ageing = ages.random() < 0.4
+    updates = random.Random(seed ^ UPDATES).random() < 0.5
     shape = Shape(
         template=False,
         retentions=draw_retentions(ages) if ageing else (UNLIMITED,),
         trims=ages.random() < 0.8,
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
         strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
-        # A record, its document and its batch at least; and a header, if a window begins.
-        thin=limits.choice((3, 4, 6)) + ageing if limits.random() < 0.15 else None,
+        # A record, its document and its batch at least; a header, if a window begins; and what an
+        # update forgets.
+        thin=limits.choice((3, 4, 6)) + ageing + updates if limits.random() < 0.15 else None,
         cap=1 if limits.random() < 0.3 else 3,
         forgets=limits.choice((0.1, 0.4)) if limits.random() < 0.4 else 0.0,
+        updates=updates,
         partitions=partitions,
         tasks=partitions if partitions > 1 and rng.random() < 0.2 else 1,
         processes=rng.choice((1, 2, 2, 3)),

@@ -38,7 +38,7 @@ class Input:
     name: str
     """Its own: no other record has it."""
     id: str
-    """Of a document, which may come again; or whose documents are to be forgotten."""
+    """Of a document or an empty text, which may come again; or whose documents are forgotten."""
     text: str = ""
 
     @property
@@ -92,6 +92,12 @@ class History:
 
     def __post_init__(self) -> None:
         self.law = Law(self.settings)
+
+    @property
+    def _forgetting(self) -> tuple[str, ...]:
+        """Return the kinds of records that forget the documents of their id."""
+        updates = self.settings.known_id == "update"
+        return ("tombstone", *(("document", "short", "passthrough") if updates else ()))
 
     def standing_at(self, batches: int) -> History:
         """Return what it was after so many batches: documents that went since are in it."""
@@ -148,7 +154,7 @@ class History:
         arrivals = iter(self.arrivals([each for each in records if each.kind == "document"]))
         for each in records:
             aging.record(each.record.timestamp)
-            if each.kind == "tombstone":
+            if each.kind in self._forgetting:
                 gone += self.law.forget_id(*self._names.get(each.id, ()))
             order = batch.number, *each.place
             self.expected[each.place] = self._expect(each, order, aging, arrivals)

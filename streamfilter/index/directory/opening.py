@@ -155,8 +155,8 @@ def _refuse_other(
         named.append(f"index.bucket_cap: it has {marker.bucket_cap}, wanted is {bucket_cap}")
     if ids and not marker.ids:
         named.append(
-            "ids: it has none to find documents by, and input.tombstones: forget needs them; they "
-            "come where it is made anew"
+            "ids: it has none to find documents by, and input.tombstones: forget and "
+            "input.known_id: update need them; they come where it is made anew"
         )
     if named:
         raise mismatch(str(path), named, have)

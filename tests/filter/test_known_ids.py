@@ -1,0 +1,109 @@
+"""What a record means whose id is known: `input.known_id`, on files."""
+
+import json
+import signal
+from collections import Counter
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from streamfilter.index.directory.read_only_view import IndexView, viewed
+from streamfilter.index.directory.seed_file import read_seed
+from tests.filter.conftest import Desk
+from tests.filter.test_state import process
+
+TEXT = "the old mill by the river was sold to a young family from the city on monday in spring"
+OTHER = "the council of the town has voted for a new school and against a third bridge this year"
+
+
+def file_of(desk: Desk, *records: tuple[str, str | None]) -> Path:
+    path = desk.path / "in.jsonl"
+    numbered = enumerate(records)
+    lines = (json.dumps({"id": id_, "text": text, "row": row}) for row, (id_, text) in numbered)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def stored(desk: Desk) -> AbstractContextManager[IndexView]:
+    return viewed(desk.path / "s" / "index", seed=read_seed(desk.seed))
+
+
+def came_out(desk: Desk, *records: tuple[str, str | None], **options: str) -> list[int]:
+    """Return which of *records* come out."""
+    assert desk.run(file_of(desk, *records), **options) == 0
+    return [each["row"] for each in desk.records(desk.unique)]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1_000])
+@pytest.mark.parametrize(
+    ("records", "judged", "updated"),
+    [
+        # the text stays, a correction, and a copy of it under another id
+        ([("a", TEXT), ("a", TEXT), ("a", TEXT + " x"), ("b", TEXT + " x")], [0], [0, 1, 2]),
+        # a copy of the earlier version is no copy any more
+        ([("a", TEXT), ("a", OTHER), ("b", TEXT)], [0, 1], [0, 1, 2]),
+        # an update that is a copy of another document: withheld, and its earlier text is free
+        ([("a", TEXT), ("b", OTHER), ("a", OTHER), ("c", TEXT), ("a", OTHER)], [0, 1], [0, 1, 3]),
+        # the other document changes, so the next version comes out
+        ([("a", TEXT), ("b", TEXT), ("a", OTHER), ("b", TEXT)], [0, 2], [0, 2, 3]),
+        # an empty and a short text replace the earlier version, too
+        ([("a", TEXT), ("a", None), ("b", TEXT)], [0, 1], [0, 1, 2]),
+        ([("a", TEXT), ("a", "one"), ("b", TEXT)], [0, 1], [0, 1, 2]),
+    ],
+)
+def test_an_update_is_judged_without_its_earlier_version(
+    desk: Desk, records: list[tuple[str, str | None]], judged: list[int], updated: list[int],
+    batch: int,
+) -> None:  # fmt: skip
+    size = f"batch.documents={batch}"
+    assert came_out(desk, *records, set=size) == judged
+    (desk.path / "config.yaml").write_text("input: {known_id: update}")
+    assert came_out(desk, *records, config=desk.path / "config.yaml", set=size) == updated
+
+
+def test_an_id_that_is_updated_for_ever_leaves_no_trace(desk: Desk) -> None:
+    records = [("a", f"{TEXT} {row % 3}") for row in range(3_000)]
+    options = {"set": "input.known_id=update", "state": "s"}
+    assert came_out(desk, ("b", OTHER), *records, **options) == [*range(3_001)]
+    with stored(desk) as view:
+        kinds = Counter(kind for tables in view.tables for kind, _, _ in tables.dump())
+        assert len(view) == kinds["document"] == kinds["id"] == 2
+        columns = 1 + json.loads(view.identity.scheme)["bands"]
+        assert kinds["bucket"] == 2 * columns
+
+
+def test_ids_that_are_positions_are_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file_of(desk, ("a", TEXT))
+    assert desk.run(path, set="input.known_id=update", id="none") == 78
+    assert "input.known_id: it is update, but ids are positions" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_killed_and_run_again_the_outputs_are_those_of_one_run(desk: Desk) -> None:
+    records = [("a", TEXT), ("b", TEXT), ("a", OTHER), ("c", OTHER), ("c", TEXT), ("b", OTHER)]
+    path = file_of(desk, *records)
+    options = {"set": "input.known_id=update"}
+    assert desk.run(path, **options) == 0
+    expected = desk.outputs
+    desk.clear()
+    arguments = [*desk.arguments(path, state="s", **options), "--set", "batch.documents=1"]
+    dead = process(desk, *arguments, STREAMFILTER_KILL_POINT="index.applied:4")
+    dead.communicate(timeout=180)
+    assert dead.returncode == -signal.SIGKILL
+    assert desk.run(path, state="s", **options) == 0
+    assert desk.outputs == expected
+
+
+def test_an_index_of_one_id_for_all_is_forgotten_in_parts(desk: Desk) -> None:
+    """It was made while ids meant nothing: the first update names more than a batch forgets."""
+    text = [" ".join(f"w{row}x{word}" for word in range(12)) for row in range(1_100)]
+    same = {"state": "s", "set": "input.tombstones=forget"}
+    assert len(came_out(desk, *(("all", each) for each in text), **same)) == 1_100
+    same["set"] = "input.known_id=update"
+    later = desk.path / "later.jsonl"
+    later.write_text(json.dumps({"id": "all", "text": text[0]}) + "\n")
+    assert desk.run(later, **same) == 0
+    assert len(desk.records(desk.unique)) == 1
+    with stored(desk) as view:
+        assert len(view) == 1
