@@ -63,8 +63,9 @@ FILES = {
             change("u", {"id": 1, "title": "A bridge", "body": f"{ARTICLE} Indeed."}),
             change("d", None),
             change("c", {"id": 2, "title": None, "body": RIVAL}),
+            change("c", {"id": 3, "title": "A bridge", "body": ARTICLE}),
         ],
-        [0, 2, 3],
+        [0, 1, 2, 3],
     ),
 }  # fmt: skip
 """Records of each kind, and which of them pass."""
