@@ -171,6 +171,8 @@ def policy_for(config: Config) -> MatchPolicy:
         sample_modulus=config.similarity.shingle.sample_modulus,
         fields=config.scheme().field_kinds,
         known_id=config.input.known_id,
+        weights=config.input.weights if config.input.records else (),
+        minimum_fields=config.verify.minimum_fields,
     )
 
 

@@ -40,7 +40,7 @@ FLOOR_PLAN = {
     "monitoring": "quality matching entities similarity index process",
     # judging the judge: before, and live
     "quality": "documents matching entities similarity index process",
-    "config": "similarity cleaning",
+    "config": "entities similarity cleaning",
     # the library: what `from streamfilter import Deduplicator` gives
     "collection": "documents matching similarity index",
     # reading and sketching, here or in other processes
@@ -48,7 +48,7 @@ FLOOR_PLAN = {
     "documents": "entities similarity cleaning",
     # the filter: true with Kafka replaced by a text file
     "matching": "entities similarity index",
-    "entities": "similarity index",
+    "entities": "similarity index cleaning",
     # the memory, which keeps the columns that the mathematics makes
     "index": "similarity",
     "similarity": "cleaning",

@@ -9,7 +9,7 @@ import click
 
 from streamfilter.assembly import policy_for, sketcher_for
 from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
-from streamfilter.commands.views import as_sketched, as_verdict
+from streamfilter.commands.views import as_points, as_sketched, as_verdict, points_in_words
 from streamfilter.config.problems import show
 from streamfilter.index.directory.seed_file import MEASURING, seed_at
 from streamfilter.matching.explanation import PairExplanation, one_after_the_other
@@ -89,7 +89,7 @@ def command(
     if output == "json":
         taken = {name: asdict(each) for name, each in dropped.items()}
         more = {"boilerplate": taken} if taken else {}
-        standard.answer(as_json({**_fields(found, pair), "prepared": prepared, **more}))
+        standard.answer(as_json({**_fields(found, pair, scheme), "prepared": prepared, **more}))
     elif found is None:
         standard.answer(_record_report(pair, scheme))
     else:
@@ -98,7 +98,7 @@ def command(
         standard.answer("\n".join([_report(found, pair, scheme), *stages, *lost]))
 
 
-def _fields(found: Comparison | None, pair: PairExplanation) -> dict[str, object]:
+def _fields(found: Comparison | None, pair: PairExplanation, scheme: Scheme) -> dict[str, object]:
     fields = {} if found is None else asdict(found)
     verdict = {**as_verdict(pair.explanation), "reason": _reason(pair)}
     finding = pair.beside.other.finding
@@ -108,6 +108,7 @@ def _fields(found: Comparison | None, pair: PairExplanation) -> dict[str, object
         **numbers,
         "bands": list(pair.beside.other.shared),
         **verdict,
+        **as_points(scheme, pair.beside.other),
     }
 
 
@@ -143,10 +144,13 @@ def _lost(name: str, dropped: Dropped) -> str:
 
 def _record_report(pair: PairExplanation, scheme: Scheme) -> str:
     """Return the comparison of two records for a person."""
-    equal = [scheme.fields[place].rpartition(" ")[0] for place in pair.beside.other.shared]
+    other = pair.beside.other
+    minimum = other.finding.policy.minimum_fields
+    which = "all fields" if minimum is None else "the fields that both have"
     lines = [
-        f"score         {pair.beside.other.finding.similarity:.4f}   of all fields",
-        f"equal         {len(equal)} of {len(scheme.fields)} fields: {', '.join(equal) or 'none'}",
+        f"score         {other.finding.similarity:.4f}   of {which}",
+        f"points        {points_in_words(as_points(scheme, other)['fields'])}",
+        f"shared keys   {len(other.shared)} of {scheme.bands}",
         _verdict(pair),
     ]
     return "\n".join(lines)

@@ -12,9 +12,11 @@ from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
     OpenIndex,
     as_numbers,
+    as_points,
     as_verdict,
     asked,
     places,
+    points_in_words,
     question,
     stored_as,
     unknown,
@@ -121,6 +123,7 @@ def _candidate(place: OpenIndex, found: Candidate) -> dict[str, Any]:
         **as_numbers(found.finding),
         "confirmed": found.confirmed,
         "why": found.finding.why,
+        **as_points(place.sketcher.scheme, found),
         "source": place.origins.described(found.partition, found.offset),
     }
 
@@ -165,7 +168,7 @@ def _report(answer: dict[str, Any]) -> str:
         chance = (
             "" if meets is None else f"; such a pair shares a band with probability {meets:.4f}"
         )
-        lines += [f"against     {against['id']}: {against['why']}{chance}"]
+        lines += [f"against     {against['id']}: {against['why']}{chance}{_points(against)}"]
     return "\n".join(map(inline, lines))
 
 
@@ -177,7 +180,13 @@ def _bands(hit: list[dict[str, Any]]) -> str:
 
 def _line(step: dict[str, Any]) -> str:
     estimate = "" if step["estimate"] is None else f", estimate {step['estimate']:.3f}"
-    return f"              {step['id']}: {len(step['bands'])} bands{estimate}; {step['why']}"
+    met = f"{step['id']}: {len(step['bands'])} bands{estimate}; {step['why']}"
+    return f"              {met}{_points(step)}"
+
+
+def _points(step: dict[str, Any]) -> str:
+    """Return the points of a record's fields; nothing for a text."""
+    return f"; {points_in_words(step['fields'])}" if "fields" in step else ""
 
 
 def _fullness(bucket: dict[str, Any]) -> str:

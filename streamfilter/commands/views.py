@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -29,6 +29,7 @@ from streamfilter.matching.decision import Finding
 from streamfilter.matching.envelope import p_false_positive
 from streamfilter.matching.explanation import Explanation
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.search import Candidate
 from streamfilter.model import Origins
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -192,6 +193,29 @@ def as_numbers(finding: Finding) -> dict[str, object]:
     if finding.containment is not None:
         fields["containment"] = finding.containment
     return fields
+
+
+def as_points(scheme: Scheme, found: Candidate) -> dict[str, Any]:
+    """Return what each field of a record gave, as a JSON value; nothing for texts."""
+    if not found.points:
+        return {}
+    weights = found.finding.policy.weights or (1.0,) * len(scheme.fields)
+    each = zip(scheme.fields, found.points, weights, strict=True)
+    return {
+        "fields": {
+            field.rpartition(" ")[0]: {"points": points, "weight": weight}
+            for field, points, weight in each
+        }
+    }
+
+
+def points_in_words(fields: Mapping[str, Any]) -> str:
+    """Return the points of each field for a person: ``/name 90 x 2, /phone absent``."""
+    return ", ".join(
+        f"{name} absent" if each["points"] is None
+        else f"{name} {each['points']:.0f}" + (f" x {each['weight']:g}" * (each["weight"] != 1))
+        for name, each in fields.items()
+    )  # fmt: skip
 
 
 def as_verdict(explanation: Explanation) -> dict[str, object]:

@@ -202,6 +202,10 @@ def _records(config: Config) -> Iterator[Problem]:
         yield Problem("input.held_out", f"{given.held_out} is also one of input.fields",
                       "name a field that is not compared, or remove input.held_out")  # fmt: skip
     verify = config.verify
+    if verify.minimum_fields is not None and not 0 < verify.minimum_fields <= len(given.fields):
+        yield Problem("verify.minimum_fields", f"{verify.minimum_fields} of "
+                      f"{len(given.fields)} fields: no two records have so many",
+                      "use at most the number of input.fields, or null")  # fmt: skip
     if records and (verify.method != "exact" or verify.containment or verify.short_threshold):
         yield Problem("verify", "records are compared field by field, not by sets of shingles",
                       "remove verify.method, containment and short_threshold")  # fmt: skip

@@ -10,6 +10,7 @@ from streamfilter.config import process as process
 from streamfilter.config import sections as sections
 from streamfilter.config.input import InputSection
 from streamfilter.config.types import TOPIC, Section
+from streamfilter.entities.kinds import keys_of
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.shape import Shape, jaccard_of_contained, plan
 
@@ -52,7 +53,10 @@ class Config(Section):
             ValueError: if no shape reaches the recall (`load_config` has checked that).
         """
         if self.input.records:
-            return Scheme.of_fields(self.input.fields)
+            kinds = self.input.kinds
+            return Scheme.of_fields(
+                dict(zip(self.input.fields, kinds, strict=True)), keys=keys_of(kinds)
+            )
         similarity = self.similarity
         bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
         if bands is None and rows is None:

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from streamfilter.config.fields import FieldOfRecord
 from streamfilter.config.types import Duration, IdPlace, Pointer, Secret, Section, Texts, Topic
+from streamfilter.entities.kinds import FIELD_KINDS
 
 
 class RegistrySection(Section):
@@ -68,12 +70,14 @@ class InputSection(Section):
         "registry's frame names the message itself.",
     )
 
-    fields: dict[Pointer, Literal["words", "digits", "exact"]] = Field(
+    fields: dict[Pointer, FieldOfRecord] = Field(
         default={},
         description="With format fields, avro, protobuf or json_schema: JSON Pointer of each "
-        "field, and how it is compared. words: names and addresses (spelling and "
-        "order may differ a little). digits: phone numbers (one digit or the area "
-        "code may differ). exact: keys. Only records with an equal field are compared.",
+        "field, and its kind, or {kind: name, weight: 2}. name, address, phone, date, "
+        "email, number: as people write them. words: spelling and order may differ a "
+        "little. digits: one digit or the area code may differ. exact: keys. Records "
+        "are compared if a field is equal; with one of the first six kinds, also if "
+        "parts of two fields are.",
     )
     held_out: Pointer | None = Field(
         default=None,
@@ -156,6 +160,17 @@ class InputSection(Section):
         """Return whether two records can have the same id: a position occurs only once."""
         pointer = self.id is not None and self.id.startswith("/")
         return self.id is not None and not (pointer and self.format == "text")
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return the kind of each field, as the scheme names it."""
+        return tuple(FIELD_KINDS[kind] for kind, _ in self.fields.values())
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Return the weight of each field; empty if all weigh the same."""
+        weights = tuple(weight for _, weight in self.fields.values())
+        return weights if len({*weights}) > 1 else ()
 
     @property
     def records(self) -> bool:

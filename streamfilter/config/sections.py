@@ -215,6 +215,13 @@ class VerifySection(Section):
         "estimates. If none of them matches, as many others follow, then twice as many, up to 128 "
         "in all. It bounds the evidence, and the cost of floods.",
     )
+    minimum_fields: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="With input.fields: only the fields that both records have are scored, and "
+        "so many both must have. null: a field that one of them lacks gives no points.",
+    )
 
 
 class IndexSection(Section):

@@ -1,76 +1,61 @@
-"""Records as sets: each field is a token and a band of its own.
+"""Records as columns: each key of a record is a band of its own.
 
-Two records are candidates if at least one field is exactly equal. So a record's signature is the
-hashes of its fields, eight bytes each, and a band is the eight bytes of one field. Bands, keys and
-stored columns are the same as for texts. A candidate is verified on the fields themselves, which
-are stored as a payload.
+Two records are candidates if they share a key: an equal field, or an equal pair of parts of two
+fields (`kinds.key_pairs`). A pair finds a record whose other fields all changed a little, and it
+stays rare where one value is common: a city has thousands of records, a city with a beginning of
+a name has few.
 
-An absent field is equal to nothing: a hash of the whole record takes its place.
+A record's signature is the hashes of its keys, eight bytes each. Bands, longer keys and stored
+columns are the same as for texts. A candidate is verified on the fields themselves, which are
+stored as a payload.
+
+An absent field is equal to nothing: a hash of the whole record takes the place of its keys.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from streamfilter.entities.joined import join_fields, split_fields
+from streamfilter.entities.kinds import KINDS, key_pairs, keys_of
 from streamfilter.similarity.columns import U32, Contents, Samples, distinct
 from streamfilter.similarity.hashing import WORD
-from streamfilter.similarity.text.code_points import visible, words
-from streamfilter.similarity.text.ordering import normal_form
-
-_ASCII_WORD = re.compile("[a-z0-9]+")
-
-
-def _words(value: str) -> str:
-    if value.isascii():
-        return " ".join(_ASCII_WORD.findall(value.lower()))
-    folded = normal_form("NFKC", visible(value)).casefold().replace("_", " ")
-    return " ".join(words(folded))
-
-
-def _digits(value: str) -> str:
-    return "".join(str(unicodedata.digit(each)) for each in value if each.isdigit())
-
-
-def _exact(value: str) -> str:
-    return normal_form("NFKC", visible(value)).strip()
-
-
-_NORMALISERS: dict[str, Callable[[str], str]] = {
-    "words": _words,
-    "digits": _digits,
-    "exact": _exact,
-}
 
 
 class RecordSketcher:
     """Sketches joined records with fields of these kinds, under one secret seed."""
 
     def __init__(self, kinds: Sequence[str], *, seed: bytes) -> None:
-        self.kinds = tuple(kinds)
-        self._normalisers = [_NORMALISERS[kind] for kind in kinds]
+        """Prepare to sketch.
+
+        Raises:
+            ValueError: this version has no such kind.
+        """
+        unknown = sorted(set(kinds) - KINDS.keys())
+        if unknown:
+            raise ValueError(f"this version of streamfilter has no fields of kind {unknown[0]}")
+        self.kinds = [KINDS[kind] for kind in kinds]
+        self._pairs, self._width = key_pairs(kinds), keys_of(kinds)
         self._key = hashlib.blake2b(seed, person=b"record").digest()
 
     def normalised(self, text: str) -> list[str]:
         """Return the record's normalised fields, then its held-out one as it is."""
         *values, held_out = split_fields(text, len(self.kinds))
-        pairs = zip(self._normalisers, values, strict=True)
-        return [*(normalise(value) for normalise, value in pairs), held_out]
+        pairs = zip(self.kinds, values, strict=True)
+        return [*(kind.normalise(value) for kind, value in pairs), held_out]
 
     def contents(self, texts: Sequence[str]) -> Contents:
-        """Return the columns of joined records of F fields.
+        """Return the columns of joined records of F fields with K keys.
 
-        A fingerprint is of all fields but the held-out one. A signature has the (8 F) bytes of the
-        fields' hashes. A sample has the tokens of the fields that are present. A payload is the
+        A fingerprint is of all fields but the held-out one. A signature has the (8 K) bytes of the
+        keys' hashes. A sample has the tokens of the fields that are present. A payload is the
         normalised record, with the held-out field.
         """
-        count, width = len(texts), len(self.kinds)
-        hashes = np.zeros((count, width), np.uint64)
+        count, fields = len(texts), len(self.kinds)
+        hashes = np.zeros((count, self._width), np.uint64)
         fingerprints = np.zeros((count, 16), np.uint8)
         samples: list[U32] = []
         payloads: list[bytes] = []
@@ -78,21 +63,33 @@ class RecordSketcher:
             *values, held_out = self.normalised(text)
             whole = self._digest(b"record", join_fields(values).encode(), 16)
             fingerprints[row] = np.frombuffer(whole, np.uint8)
-            hashes[row] = [self._field(place, value, whole) for place, value in enumerate(values)]
+            hashes[row] = [
+                self._hash(place, key, whole) for place, key in enumerate(self._keys(values))
+            ]
             there = [place for place, value in enumerate(values) if value]
             samples.append(distinct((hashes[row, there] >> np.uint64(32)).astype(np.uint32)))
             payloads.append(join_fields(values, held_out).encode())
         sizes = np.fromiter(map(len, samples), np.int64, count)
-        signatures = hashes.astype("<u8").view(np.uint8).reshape(count, width * WORD)
+        signatures = hashes.astype("<u8").view(np.uint8).reshape(count, self._width * WORD)
         signatures[sizes == 0] = 0
         starts = np.concatenate(([0], np.cumsum(sizes)))
         tokens = np.concatenate([np.zeros(0, np.uint32), *samples])
+        assert hashes.shape[1] >= fields
         return Contents(fingerprints, signatures, Samples(tokens, starts, sizes), payloads)
 
-    def _field(self, place: int, value: str, whole: bytes) -> int:
-        """Return 64 bits of a field; of an absent one, bits that no other record has."""
-        encoded = value.encode() if value else whole
-        person = b"%s %d" % (b"field" if value else b"absent", place)
+    def _keys(self, values: Sequence[str]) -> list[str]:
+        """Return the keys of normalised values: of each field, then of pairs; "" for absent."""
+        parts = [kind.parts(value) for kind, value in zip(self.kinds, values, strict=True)]
+        wholes = [kind.whole(value) for kind, value in zip(self.kinds, values, strict=True)]
+        for (field, part), (other, its) in self._pairs:
+            one, two = parts[field][part], parts[other][its]
+            wholes.append(f"{one}\n{two}" if one.strip() and two.strip() else "")
+        return wholes
+
+    def _hash(self, place: int, key: str, whole: bytes) -> int:
+        """Return 64 bits of a key; of an absent one, bits that no other record has."""
+        encoded = key.encode() if key else whole
+        person = b"%s %d" % (b"field" if key else b"absent", place)
         return int.from_bytes(self._digest(person, encoded, WORD), "little")
 
     def _digest(self, person: bytes, data: bytes, size: int) -> bytes:

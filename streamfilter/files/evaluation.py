@@ -64,7 +64,9 @@ def evaluate_sample(
     sketcher, threshold = sketcher_for(config.scheme(), seed=seed), config.similarity.threshold
     sample: BruteForceSample | RecordSample
     if config.input.records:
-        sample = measure_records(ids, texts, sketcher, threshold=threshold)
+        sample = measure_records(
+            ids, texts, sketcher, rules=policy_for(config).field_rules, threshold=threshold
+        )
     else:
         sample = measure(ids, texts, sketcher, policy=policy_for(config), kept=forwarded(run))
     pairs = sample.pairs

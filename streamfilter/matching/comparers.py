@@ -11,31 +11,29 @@ A method is a line of `COMPARERS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from statistics import NormalDist
 
-from streamfilter.entities.scoring import compare_records
+from streamfilter.entities.scoring import FieldRules, compare_records
 from streamfilter.matching.threshold import Threshold
 from streamfilter.similarity.columns import F64, I64, Contents
 from streamfilter.similarity.doubt import EQUAL_BY_CHANCE
 from streamfilter.similarity.exact import Compared, jaccard
 
-Compare = Callable[[Sequence[str], Contents, I64, Contents, I64], Compared]
-"""Compares pairs: a row of the first contents with a row of the second. Of records it is given the
-kinds of their fields."""
+Compare = Callable[[FieldRules, Contents, I64, Contents, I64], Compared]
+"""Compares pairs: a row of the first contents with a row of the second. Records have rules for
+their fields."""
 
 
-def _sets(_: Sequence[str], ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+def _sets(_: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
     return jaccard(ours.samples, rows, theirs.samples, at)
 
 
-def _records(
-    kinds: Sequence[str], ours: Contents, rows: I64, theirs: Contents, at: I64
-) -> Compared:
+def _records(rules: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
     left = [ours.payloads[row] for row in rows.tolist()]
-    return compare_records(left, [theirs.payloads[row] for row in at.tolist()], kinds)
+    return compare_records(left, [theirs.payloads[row] for row in at.tolist()], rules)
 
 
 def _all_slots(_: Threshold, slots: int) -> int:

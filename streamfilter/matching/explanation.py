@@ -26,7 +26,7 @@ from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Candidate, candidate_of, met_in
 from streamfilter.matching.verification import Verifier
 from streamfilter.model import Decision, Origins, Source, Verdict
-from streamfilter.similarity.columns import I64, U64, Flags, distinct
+from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 NOWHERE: Locate = Origins().locate
@@ -93,7 +93,8 @@ def explain(
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(candidates, outnumbered=outnumbered)
     decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
-    steps = _steps(outcome, stored, _bands_of(met, sketches.keys.shape[1] - 1))
+    shared = _bands_of(met, sketches.keys.shape[1] - 1)
+    steps = _steps(outcome, stored, sketches.contents, shared)
     return Explanation(
         shingles=int(sketches.contents.set_sizes[0]),
         sample=len(sketches.contents.samples.tokens),
@@ -142,13 +143,13 @@ def _bands_of(met: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tu
 
 
 def _steps(
-    outcome: Outcome, stored: Documents, bands: dict[int, tuple[int, ...]]
+    outcome: Outcome, stored: Documents, ours: Contents, bands: dict[int, tuple[int, ...]]
 ) -> tuple[Candidate, ...]:
     """Return the candidates that still exist: matches first, in the order of the evidence."""
     pairs = outcome.candidates
     order = np.lexsort((pairs.ordinals, -outcome.similarity, ~outcome.confirmed))
     return tuple(
-        candidate_of(outcome, pair, stored, bands.get(int(pairs.ordinals[pair]), ()))
+        candidate_of(outcome, pair, stored, ours, bands.get(int(pairs.ordinals[pair]), ()))
         for pair in order.tolist()
         if not outcome.missing[pair]
     )
@@ -195,7 +196,7 @@ def beside(
     # A pair that shares a key is judged as in the filter. Any other pair is always compared.
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(pair, every=not (signed and shared))
-    other = candidate_of(outcome, 0, stored, shared if signed else ())
+    other = candidate_of(outcome, 0, stored, sketches.contents, shared if signed else ())
     finding = other.finding
     if finding.fate is Fate.SAME_TEXT:
         return Beside(other, finding.why)

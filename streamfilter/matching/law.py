@@ -27,6 +27,7 @@ changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from streamfilter.matching.law_of_signatures import (
@@ -65,6 +66,7 @@ class Settings:
     contained: str = "shorter"
     short_threshold: float | None = None
     short_size: int = 32
+    score: Callable[[Sequence[str], Sequence[str]], float] | None = None  # of records: entities.law
     known_id: str = "judge"
     """``judge`` (an id means nothing) or ``update`` (a record replaces the document of its id)."""
 
@@ -99,6 +101,7 @@ class Arrival:
     set_size: int
     keys: tuple[int, ...]
     """The key of each band, then the key of the whole text."""
+    fields: tuple[str, ...] = ()  # of a record, normalised
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class Law:
         # Look at those that share most: longer keys count for more, then the oldest come first.
         heaviest = sorted(shared, key=lambda o: (-sum(shared[o]), o))
         looked_at = heaviest[: max(rules.max_estimated, rules.max_candidates)]
-        hopeful = [o for o in looked_at if is_hopeful(rules, me, self.documents[o])]
+        hopeful = [o for o in looked_at if rules.score or is_hopeful(rules, me, self.documents[o])]
         hopeful.sort(key=lambda o: (-self._equal_slots(me, o), -len(shared[o]), o))
         similar, compared = list[tuple[float, int]](), 0
         while not similar and compared < len(hopeful):
@@ -305,6 +308,8 @@ def is_hopeful(rules: Settings, me: Arrival, other: Arrival) -> bool:
 
 def similarity_of(rules: Settings, me: Arrival, other: Arrival) -> float:
     """Return the similarity by which the pair is judged."""
+    if rules.score is not None:
+        return rules.score(me.fields, other.fields)
     if rules.method == "exact":
         return jaccard(me, other)
     slots = slots_of(rules, me)

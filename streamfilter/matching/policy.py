@@ -17,6 +17,7 @@ from math import inf
 
 import numpy as np
 
+from streamfilter.entities.scoring import FieldRules
 from streamfilter.matching.comparers import COMPARERS, Comparer
 from streamfilter.matching.threshold import Threshold
 from streamfilter.similarity.columns import F64, I64, Flags
@@ -59,6 +60,10 @@ class MatchPolicy:
     known_id: str = "judge"
     """A record whose id is remembered: ``judge`` it like any other, or ``update``: it replaces its
     earlier version."""
+    weights: tuple[float, ...] = ()
+    """The weight of each field; empty: 1 each."""
+    minimum_fields: int | None = None
+    """How many fields both records must have; only these are then scored. None: all fields are."""
 
     def __post_init__(self) -> None:
         for name in ("threshold", "containment", "short_threshold"):
@@ -92,6 +97,11 @@ class MatchPolicy:
     def comparer(self) -> Comparer:
         """Return how a pair is compared."""
         return COMPARERS[self.method]
+
+    @property
+    def field_rules(self) -> FieldRules:
+        """Return how the fields of two records become their similarity."""
+        return FieldRules(tuple(self.fields), tuple(self.weights), self.minimum_fields)
 
     @property
     def limit(self) -> Threshold:

@@ -7,9 +7,11 @@ candidate is compared, ``max_candidates`` does not apply, and each candidate has
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 
+from streamfilter.entities.scoring import field_points
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.protocol import Documents, Meets, Readable
@@ -34,6 +36,8 @@ class Candidate:
     """Number of band keys that the two share."""
     shared: tuple[int, ...] = ()
     """Numbers of these bands, from 0; empty in a search."""
+    points: tuple[float | None, ...] = ()
+    """For records, the points of each field; None: one of the two does not have it."""
 
     @property
     def confirmed(self) -> bool:
@@ -101,16 +105,26 @@ def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[
     order = np.lexsort((candidates.ordinals, -outcome.similarity, candidates.rows))
     for pair in order.tolist():
         if not outcome.missing[pair]:
-            found[candidates.rows[pair]].append(candidate_of(outcome, pair, stored))
+            found[candidates.rows[pair]].append(
+                candidate_of(outcome, pair, stored, sketches.contents)
+            )
     return found
 
 
 def candidate_of(
-    outcome: Outcome, pair: int, stored: Documents, shared: tuple[int, ...] = ()
+    outcome: Outcome,
+    pair: int,
+    stored: Documents,
+    ours: Contents,
+    shared: tuple[int, ...] = (),
 ) -> Candidate:
     """Return the candidate of one *pair*, which *stored* (rising ordinals) must have."""
     ordinal = int(outcome.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
+    points: list[float] = []
+    if ours.payloads:
+        own, other = ours.payloads[outcome.candidates.rows[pair]], stored.contents.payloads[row]
+        points = field_points([own], [other], outcome.policy.fields)[0].tolist()
     return Candidate(
         ordinal=ordinal,
         id=stored.ids[row],
@@ -119,4 +133,5 @@ def candidate_of(
         finding=outcome.finding(pair),
         bands=int(outcome.candidates.bands[pair]),
         shared=shared,
+        points=tuple(None if isnan(each) else each for each in points),
     )

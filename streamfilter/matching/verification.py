@@ -309,7 +309,7 @@ class Verifier:
         if not fresh.size:
             return
         rows, at = np.divmod(fresh, len(self._all))
-        result = compare(self.policy.fields, self.ours, rows, self._all, at)
+        result = compare(self.policy.field_rules, self.ours, rows, self._all, at)
         columns = (fresh, result.similarity, result.whole, result.union)
         order = np.argsort(np.concatenate((self._compared[0], fresh)), kind="stable")
         joined = zip(self._compared, columns, strict=True)

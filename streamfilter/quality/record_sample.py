@@ -1,7 +1,7 @@
-"""Brute force over records: every pair is scored, whether or not it shares a field.
+"""Brute force over records: every pair is scored, whether or not it shares a key.
 
-The filter finds only pairs that agree in at least one field. This measures how many similar pairs
-that misses, and validates the matches by the held-out field.
+The filter finds only pairs that share a key: an equal field, or parts of two. This measures how
+many similar pairs that misses, and validates the matches by the held-out field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamfilter.entities.held_out import (
     validation,
 )
 from streamfilter.entities.joined import split_fields
-from streamfilter.entities.scoring import POINTS, points_of
+from streamfilter.entities.scoring import FieldRules, points_of
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.brute_force import Missed, Pairs, missed_as_text
 from streamfilter.quality.measured_curve import met_of
@@ -44,9 +44,9 @@ class RecordSample:
     similar: int
     """Pairs at or above the threshold."""
     found: int
-    """How many of the similar pairs agree in a field."""
+    """How many of the similar pairs share a key."""
     false_candidates: int
-    """Pairs that agree in a field and have a score below the threshold."""
+    """Pairs that share a key and have a score below the threshold."""
     missed: tuple[Missed, ...]
     pairs: Pairs
     held_out: HeldOut
@@ -79,8 +79,8 @@ class RecordSample:
         lost, false = self.similar - self.found, self.false_candidates
         lines = [
             f"fields         {self.found:,} of {counted(self.similar, 'pair')} that score from "
-            f"{self.threshold:g} on agree in a field; {lost:,} do not and are never compared",
-            f"               {counted(false, 'pair')} with an equal field and a score too low",
+            f"{self.threshold:g} on share a key; {lost:,} do not and are never compared",
+            f"               {counted(false, 'pair')} with a common key and a score too low",
             f"held out       {self._validation()}",
         ]
         for name, pool in self.held_out.pools.items():
@@ -99,12 +99,16 @@ class RecordSample:
 
 
 def measure_records(
-    ids: Sequence[str], texts: Sequence[str], sketcher: Sketcher, *, threshold: float
+    ids: Sequence[str],
+    texts: Sequence[str],
+    sketcher: Sketcher,
+    *,
+    rules: FieldRules,
+    threshold: float,
 ) -> RecordSample:
     """Score all pairs of joined records."""
     sketches = sketcher.sketch(texts)
-    kinds = sketcher.scheme.field_kinds
-    pairs = _scored(sketches.contents.payloads, kinds)
+    pairs = _scored(sketches.contents.payloads, rules)
     met = met_of(pairs, sketches.keys[:, :-1])
     similar = pairs.similarity >= threshold
     held_out = _pools(pairs, similar & met, sketches.contents.payloads)
@@ -121,17 +125,16 @@ def measure_records(
     )
 
 
-def _scored(payloads: Sequence[bytes], kinds: Sequence[str]) -> Pairs:
+def _scored(payloads: Sequence[bytes], rules: FieldRules) -> Pairs:
     """Return all pairs with a score of at least `FLOOR`; score one record at a time."""
-    fields = [split_fields(payload.decode(), len(kinds)) for payload in payloads]
-    columns = [[row[place] for row in fields] for place in range(len(kinds))]
+    split = [split_fields(payload.decode(), len(rules.kinds)) for payload in payloads]
+    columns = [[row[place] for row in split] for place in range(len(rules.kinds))]
     later, earlier, scores = [NOBODY], [NOBODY], [np.zeros(0)]
     for row in range(1, len(payloads)):
         INTERRUPTION.obey()
-        score = np.zeros(row)
-        for column, kind in zip(columns, kinds, strict=True):
-            score += points_of([column[row]] * row, column[:row], kind)
-        similarity = score / (POINTS * len(kinds))
+        fields = zip(columns, rules.kinds, strict=True)
+        points = [points_of([column[row]] * row, column[:row], kind) for column, kind in fields]
+        similarity = rules.similarity(np.column_stack(points))
         kept = np.flatnonzero(similarity >= FLOOR)
         later.append(np.full(len(kept), row, np.int64))
         earlier.append(kept)

@@ -157,7 +157,8 @@ class Scheme:
     """``bands``: each band has its own rows. ``random``: each of ``bands`` keys is made of ``rows``
     slots chosen at random, so there may be more keys than separate bands."""
     fields: tuple[str, ...] = ()
-    """For records: ``pointer kind`` of each field, a band of 8 rows each; empty for texts."""
+    """For records: ``pointer kind`` of each field; each key of a record is a band of 8 rows. Empty
+    for texts."""
     digests: tuple[str, ...] = ()
     """What is stored as a digest beside the text: ``use subject``, such as ``scope /tenant``. A
     subject that is a pointer leads to a value of the record."""
@@ -202,10 +203,14 @@ class Scheme:
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def of_fields(cls, fields: Mapping[str, str]) -> Scheme:
-        """Return the scheme of records with these fields, by pointer, and their kinds."""
+    def of_fields(cls, fields: Mapping[str, str], *, keys: int | None = None) -> Scheme:
+        """Return the scheme of records with these fields, by pointer, and their kinds.
+
+        *keys* is the number of keys of a record: a key for each field, unless its kinds say more.
+        """
         named = tuple(f"{pointer} {kind}" for pointer, kind in fields.items())
-        return cls(len(named), 8, 8 * len(named), fields=named)
+        bands = len(named) if keys is None else keys
+        return cls(bands, 8, 8 * bands, fields=named)
 
     @property
     def field_kinds(self) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ STREETS = "Oak Maple Harbour Station Church Mill Garden Castle Bridge Meadow Orc
 CITIES = "Lisbon Gdansk Turin Malmo Ghent Graz Brno Porto Bergen Nantes Split Tartu"
 
 
+BEFORE = str(Path(__file__).with_name("before.yaml"))
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
     """Records in the order in which they arrive, and which of them are one customer."""

@@ -30,7 +30,7 @@ from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health
 from streamfilter.similarity.scheme import Scheme
-from tests.entities.customers import customers, write
+from tests.entities.customers import BEFORE, customers, write
 
 CONFIG = str(Path(__file__).parents[2] / "config" / "customers.yaml")
 
@@ -160,7 +160,7 @@ def test_the_interval_holds_the_truth_of_mixtures():
 def evaluated(tmp_path, capsys, planted, *options):
     path = write(tmp_path / "in.jsonl", planted)
     capsys.readouterr()
-    assert main(["evaluate", path, "-c", CONFIG, "-o", "json", *options]) == 0
+    assert main(["evaluate", path, "-c", BEFORE, "-o", "json", *options]) == 0
     return json.loads(capsys.readouterr().out)
 
 

@@ -1,10 +1,15 @@
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 
 import numpy as np
 import pytest
 
+from streamfilter.assembly import sketcher_for
+from streamfilter.entities.joined import join_fields
+from streamfilter.entities.kinds import keys_of
+from streamfilter.entities.law import score
 from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
@@ -145,6 +150,55 @@ def test_every_scheme_and_policy_equals_the_sequential_model(scheme, rules):
     decisions = run_in_batches(texts, sizes, MemoryIndex(Widths(128)), policy, sketcher)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
         assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i, texts[i])
+    assert {want.verdict for want in expected} == {"unique", "near_duplicate", "exact_duplicate"}
+
+
+RECORDS = {
+    "of before": ({"/name": "words", "/address": "words", "/phone": "digits"}, {}),
+    "of people": (
+        {"/name": "name.1", "/born": "date.1", "/address": "address.1", "/phone": "phone.1",
+         "/email": "email.1"},
+        {"weights": (2.0, 2.0, 1.0, 1.0, 1.0), "minimum_fields": 2},
+    ),
+    "weighed": (
+        {"/name": "name.1", "/n": "number.1", "/key": "exact"}, {"weights": (1.5, 1.0, 0.3)}
+    ),
+}  # fmt: skip
+
+
+def record(rng: random.Random) -> dict[str, str]:
+    """Return a record of few values, so that many share a field, and few share all."""
+    people = ["Bob Lee", "Robert Lee", "Lee, Bob", "Rob Lea", "Ann Lee", "A. Lee", "Otto Berg", ""]
+    values = {
+        "/name": people,
+        "/born": ["1984-01-31", "31.1.84", "1984-01-30", "1960-07-01", "n/a"],
+        "/address": ["1 Elm Street", "1 Elm St, Rome", "2 Elm St", "9 Oak Rd", ""],
+        "/phone": ["+1 555 123 4567", "555-123-4567", "555 123 4568", "030/901820", "none"],
+        "/email": ["bob.lee@x.org", "Bob.Lee+a@x.org", "bob.lee@y.org", "ann@x.org", ""],
+        "/n": ["12", "12.0", "12.1", "90", "x"],
+        "/key": ["a", "b", ""],
+    }
+    return {name: rng.choice(column) for name, column in values.items()}
+
+
+@pytest.mark.parametrize("cap", [1, 8])
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_equal_the_sequential_model_whatever_the_batches(name, cap):
+    fields, rules = RECORDS[name]
+    rng = random.Random(cap)
+    kinds = tuple(fields.values())
+    scheme = Scheme.of_fields(fields, keys=keys_of(kinds))
+    sketcher = sketcher_for(scheme, seed=SEED)
+    texts = [join_fields([each[place] for place in fields]) for each in map(record, [rng] * 250)]
+    policy = MatchPolicy(0.75, "fields", 3, short_text="exact_only", fields=kinds, **rules)
+    sketches = sketcher.sketch(texts)
+    model = Law(Settings(0.75, 3, bucket_cap=cap, score=partial(score, policy.field_rules)))
+    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
+    sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
+    index = MemoryIndex(slots=scheme.slots, bucket_cap=cap)
+    decisions = run_in_batches(texts, sizes, index, policy, sketcher)
+    for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
+        assert plain(got) == (want.verdict, want.matches, want.truncated), (name, i, texts[i])
     assert {want.verdict for want in expected} == {"unique", "near_duplicate", "exact_duplicate"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamfilter.entities.joined import SEPARATOR
 from streamfilter.matching.law import Arrival, Law
 from streamfilter.similarity.sketch import Sketches
 
@@ -16,6 +17,7 @@ def arrival(doc_id: str, sketches: Sketches, row: int = 0) -> Arrival:
         tuple(samples.tokens[samples.starts[row] : samples.starts[row + 1]].tolist()),
         int(samples.set_sizes[row]),
         tuple(sketches.keys[row].tolist()),
+        tuple(contents.payloads[row].decode().split(SEPARATOR)[:-1]) if contents.payloads else (),
     )
 
 

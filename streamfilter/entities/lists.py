@@ -1,0 +1,227 @@
+"""Written forms that mean the same: nicknames, titles, parts of addresses, months, country codes.
+
+The lists are our own and short on purpose: a wrong pair joins two persons, and a missing pair only
+costs a few points. Their sources are:
+
+- nicknames: short forms in everyday use, written down by us. All but 15 of the English ones are
+  also in the list of carltonnorthern/nicknames (Apache-2.0); the others have no list behind them.
+- addresses: Publication 28 of the US Postal Service, appendices B and C, and everyday German,
+  French, Spanish and Italian abbreviations.
+- country codes: ITU-T E.164, the list of assigned country codes. No code is the beginning of
+  another, so the first digits decide.
+
+A change of a list changes keys. So it needs another version of its kind (`kinds.KINDS`).
+"""
+
+from __future__ import annotations
+
+_NICKNAMES = """
+abigail abby gail
+alexander alex al sandy sasha
+alexandra alex sandy sasha
+alfred al fred alfie
+alice allie
+andrew andy drew
+anthony tony
+antonio toni
+barbara barb babs
+benjamin ben benny
+catherine cathy kate katie kathy
+katherine kate katie kathy kathryn kat
+charles charlie chuck chas
+charlotte lottie charlie
+christine chris tina chrissy
+christina chris tina
+christopher chris kit
+daniel dan danny
+david dave davy
+deborah deb debbie debby
+donald don donny
+dorothy dot dottie
+edward ed eddie ned ted teddy
+eleanor ellie nell nora
+elizabeth liz beth betty eliza lizzie betsy libby
+emily em
+florence flo
+frances fran fanny
+francis frank fran
+frederick fred freddy
+gabriel gabe
+gerald gerry jerry
+gregory greg
+harold hal harry
+henry hank harry
+herbert herb bert
+isabella bella izzy
+jacob jake
+james jim jimmy jamie
+jeffrey jeff
+jennifer jen jenny
+jessica jess jessie
+john jack johnny
+jonathan jon
+joseph joe joey
+joshua josh
+judith judy
+katharina kathi
+kenneth ken kenny
+kimberly kim
+lawrence larry
+leonard leo len lenny
+margaret maggie meg peggy marge
+martin marty
+matthew matt
+michael mike mick mickey
+nathaniel nate nat
+nicholas nick nicky
+pamela pam
+patricia pat patty tricia trish
+patrick pat paddy
+peter pete
+philip phil
+raymond ray
+rebecca becky becca
+richard dick rick ricky rich
+robert bob bobby rob robbie
+ronald ron ronny
+rosemary rosie
+russell russ
+samantha sam
+samuel sam sammy
+sarah sally sadie
+stanley stan
+stephen steve stevie
+steven steve stevie
+susan sue susie
+teresa terry tess
+theodore ted teddy theo
+theresa terry tess tessa
+thomas tom tommy
+timothy tim timmy
+victoria vicky tori
+vincent vince vinny
+walter walt
+william bill billy will willie liam
+zachary zach
+andreas andi
+anna anni
+friedrich fritz
+hans johannes
+heinrich heinz heiner
+josef sepp
+matthias matze
+maximilian max
+sebastian basti
+stefan steffen
+ulrich uli
+wolfgang wolf
+francisco paco pancho
+guadalupe lupe
+ignacio nacho
+jose pepe
+giuseppe beppe
+salvatore toto
+aleksandr sasha
+dmitri dima
+ekaterina katya
+ivan vanya
+mikhail misha
+natalia natasha
+vladimir vova volodya
+"""
+
+
+def _groups() -> dict[str, frozenset[str]]:
+    """Return for each name the names that it may stand for."""
+    found: dict[str, set[str]] = {}
+    for line in _NICKNAMES.split("\n"):
+        name, *short = line.split() or [""]
+        for each in (name, *short) if name else ():
+            found.setdefault(each, set()).add(name)
+    return {each: frozenset(names) for each, names in found.items()}
+
+
+NICKNAMES = _groups()
+"""Name → the full names that it may stand for, itself among them: ``chris`` has three."""
+
+FULL_NAMES = {short: next(iter(names)) for short, names in NICKNAMES.items() if len(names) == 1}
+"""Name → its full name, if there is only one: the form in which keys are made."""
+
+PLACEHOLDERS = frozenset(
+    {"unknown", "not known", "n a", "na", "none", "null", "nil", "tbd", "unbekannt", "inconnu"}
+)
+"""What people write where they know no name or address."""
+
+_TITLES = """
+mr mrs ms miss mx dr prof sir herr frau monsieur mme mlle senor senora sig dipl ing
+"""
+TITLES = frozenset(_TITLES.split())
+
+_ADDRESS = {
+    "st": "street saint str strasse",
+    "ave": "avenue av aven",
+    "rd": "road",
+    "blvd": "boulevard boul bd",
+    "dr": "drive drv",
+    "ln": "lane",
+    "ct": "court",
+    "cir": "circle",
+    "pl": "place platz",
+    "plaza": "plz",
+    "sq": "square",
+    "ter": "terrace terr",
+    "pkwy": "parkway",
+    "hwy": "highway",
+    "trl": "trail",
+    "cres": "crescent",
+    "gdns": "gardens gdn",
+    "hts": "heights",
+    "mt": "mount mountain",
+    "ft": "fort",
+    "apt": "apartment unit flat suite ste appt wohnung whg",
+    "fl": "floor",
+    "bldg": "building",
+    "n": "north",
+    "s": "south",
+    "e": "east",
+    "w": "west",
+    "ne": "northeast",
+    "nw": "northwest",
+    "se": "southeast",
+    "sw": "southwest",
+    "c": "calle",
+    "avda": "avenida",
+    "v": "via",
+}
+
+ADDRESS_WORDS = {long: short for short, words in _ADDRESS.items() for long in words.split()}
+"""Word of an address → its short form. ``st`` is a street and a saint."""
+
+MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "jan january januar janvier enero gennaio",
+            "feb february februar fevrier febrero febbraio",
+            "mar march marz maerz mars marzo",
+            "apr april avril abril aprile",
+            "may mai mayo maggio",
+            "jun june juni juin junio giugno",
+            "jul july juli juillet julio luglio",
+            "aug august aout agosto",
+            "sep sept september septembre septiembre settembre",
+            "oct okt october oktober octobre octubre ottobre",
+            "nov november novembre noviembre",
+            "dec dez december dezember decembre diciembre dicembre",
+        ),
+        1,
+    )
+    for name in names.split()
+}
+
+_TWO_DIGITS = (
+    "20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 63 64 "
+    "65 66 81 82 84 86 90 91 92 93 94 95 98"
+)
+COUNTRY_CODES = frozenset(_TWO_DIGITS.split()) | {"1", "7"}
+"""Country codes of one or two digits; all others have three."""
