@@ -188,6 +188,7 @@ def _parsed(content: bytes, path: str) -> Table:
         if head["algorithm"] != ALGORITHM:
             raise TableError(f"its words are those of algorithm {head['algorithm']}")
         sample, size = head["sample"], int(head["shingling"]["size"])
+        everything, enough, few = map(int, sample["left"])
         words, count = int(head["words"]), int(head["shingles"])
         lengths = np.frombuffer(rest, "<u4", count=words)
         begin = 4 * words
@@ -202,7 +203,7 @@ def _parsed(content: bytes, path: str) -> Table:
             head["shingling"],
             Sample(
                 int(sample["documents"]), int(sample["least"]), int(sample["error"]),
-                tuple(map(int, sample["left"])),  # type: ignore[arg-type]
+                (everything, enough, few),
             ),
             tuple(rest[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)),
             rows,
