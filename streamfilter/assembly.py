@@ -142,7 +142,7 @@ def newest_schema(config: Config) -> tuple[str, Schema | None]:
         SchemasAway: the registry does not answer.
     """
     if config.input.schema_file is None and (registry := registry_for(config)) is not None:
-        subject = subject_of(config.input.topic)
+        subject = subject_of(config.input.first)
         return f"the newest schema of subject {subject}", registry.newest(subject)
     schemas = _schemas_for(config)
     only = None if schemas is None else schemas.schema(None)

@@ -81,6 +81,23 @@ class Source:
     topic: str
     partition: int
     offset: int
+    numbered: int = field(default=-1, compare=False)
+    """Number of the partition among all inputs (`index.input_table`); -1: there is one topic."""
+
+    @property
+    def number(self) -> int:
+        """Return the number that positions and stored documents hold for the partition."""
+        return self.partition if self.numbered < 0 else self.numbered
+
+
+@dataclass(frozen=True, slots=True)
+class InputTopic:
+    """One of several input topics."""
+
+    name: str
+    id: str
+    """Its topic id; empty: unknown."""
+    partitions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +108,13 @@ class Origins:
     """The topic; each number without a name is one of its partitions."""
     names: Mapping[int, str] = field(default_factory=dict)
     """The name of each number that stands for a file."""
+    spots: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """The topic and partition of each number, if the index has several topics."""
 
     def locate(self, number: int, offset: int) -> Source:
         """Return the source of a document, as its evidence spells it."""
+        if number in self.spots:
+            return Source(*self.spots[number], offset)
         name = self.names.get(number)
         return Source(self.topic, number, offset) if name is None else Source(name, 0, offset)
 
@@ -101,6 +122,9 @@ class Origins:
         """Return the source of a document, as a person knows it."""
         if number in self.names:
             return {"path": self.names[number], "line": offset}
+        if number in self.spots:
+            topic, partition = self.spots[number]
+            return {"topic": topic, "partition": partition, "offset": offset}
         return {"partition": number, "offset": offset}
 
 

@@ -78,7 +78,7 @@ def command(
         for name in topic_creation.create_all(config, partitions):
             standard.say(f"created {name}")
     try:
-        feed = Feed(plain_producer(config, FEEDING), config.input.topic, partition=None)
+        feed = Feed(plain_producer(config, FEEDING), config.input.first, partition=None)
         encode, sent = encoding(config), 0
         with interruption.listening(again=None):
             for story in _paced(seed, rate, seconds, interruption):
@@ -87,7 +87,7 @@ def command(
             feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
-    standard.say(f"sent {sent:,} stories to {config.input.topic}")
+    standard.say(f"sent {sent:,} stories to {config.input.first}")
     return ExitCode.OK
 
 
@@ -122,7 +122,7 @@ def encoding(config: Config) -> Encode:
     registry = registry_for(config) if config.input.format == "avro" else None
     if registry is None:
         return as_json
-    subject = subject_of(config.input.topic)
+    subject = subject_of(config.input.first)
     id_ = schemas_awaited(
         waiting_of(config), lambda: registry.register(subject, "AVRO", AVRO_SCHEMA)
     )

@@ -71,7 +71,7 @@ def command(
     by_key = config.kafka.properties("common").get("partitioner", "murmur2_random")
     producer = plain_producer(config, {**FEEDING, "partitioner": by_key})
     try:
-        feed = Feed(producer, config.input.topic, partition=None)
+        feed = Feed(producer, config.input.first, partition=None)
         partitions = feed.partitions()
         targets = range(partitions) if config.index.scope == "partition" else [None]
         where = config.input.id or ""
@@ -84,7 +84,7 @@ def command(
         feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
-    standard.say(f"wrote {counted(len(asked) * len(targets), 'tombstone')} to {config.input.topic}")
+    standard.say(f"wrote {counted(len(asked) * len(targets), 'tombstone')} to {config.input.first}")
     return ExitCode.OK
 
 

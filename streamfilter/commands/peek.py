@@ -79,7 +79,7 @@ def command(
     if output == "json":
         said = options.as_json(look.as_json())
     else:
-        said = look.as_text(", ".join(inputs) or config.input.topic)
+        said = look.as_text(", ".join(inputs) or config.input.name)
     standard.answer(MASKER.mask(said))
     all_broken = look.seen and len(look.broken) == len(look.seen)
     return ExitCode.BROKEN_INPUT if all_broken else ExitCode.OK

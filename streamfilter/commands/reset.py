@@ -135,7 +135,7 @@ def _lines(config: Config, found: Found, emptied: dict[str, int], places: list[P
     ]
     if found.waiting is not None:
         lines.append(
-            f"then `run` begins at input.start ({config.input.start}) of {config.input.topic}, "
+            f"then `run` begins at input.start ({config.input.start}) of {config.input.name}, "
             f"which holds {counted(found.waiting, 'offset')}"
         )
     return lines

@@ -110,7 +110,7 @@ def _shown_of(config: Config) -> Shown:
     """Return the settings of *config* that the status shows."""
     output, http = config.output, config.http
     return Shown(
-        config.input.topic,
+        config.input.name,
         config.kafka.group,
         config.similarity.threshold,
         output.mode,

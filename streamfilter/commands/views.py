@@ -24,6 +24,7 @@ from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import IndexView, viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, as_stop
+from streamfilter.index.input_table import FACT, origins_of
 from streamfilter.index.protocol import Documents
 from streamfilter.matching.decision import Finding
 from streamfilter.matching.envelope import p_false_positive
@@ -112,7 +113,7 @@ def _place(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
         view=view,
         sketcher=sketcher_for(scheme_of(view.identity.scheme), seed=view.identity.seed),
         policy=MatchPolicy(**settings),
-        origins=Sources(path.parent).origins if named else Origins(),
+        origins=Sources(path.parent).origins if named else origins_of(view.fact(FACT)),
     )
 
 

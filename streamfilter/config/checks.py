@@ -94,8 +94,34 @@ def _topics(config: Config) -> Iterator[Problem]:
     for key, topic in config.topics.items():
         other = first.setdefault(topic, key)
         if other != key:
-            why = "its own output would be read again" if other == "input.topic" else "the two mix"
+            read = other.startswith("input.topic")
+            why = "its own output would be read again" if read else "the two mix"
             yield Problem(key, f"{topic!r} is also {other}: {why}", "give each its own topic")
+    if config.input.topics:
+        yield from _several(config)
+
+
+def _several(config: Config) -> Iterator[Problem]:
+    """A list of topics: no output fits it, and every output is named."""
+    given, output = config.input, config.output
+    if "topic" in given.model_fields_set:
+        yield Problem("input.topics", "input.topic is set, too", "remove one of them")
+    if config.index.scope == "partition":
+        yield Problem(
+            "input.topics",
+            "index.scope partition has an index for each partition of one topic",
+            "set index.scope: topic, or run a service with a kafka.group of its own for each topic",
+        )
+    if len(set(given.topics)) < len(given.topics):
+        yield Problem("input.topics", "it has a topic twice", "name each once")
+    unnamed = {"unique", "duplicates", "dead_letter"} - output.model_fields_set
+    for name in sorted(unnamed):
+        cure = f"set output.{name}; several topics have no default for it"
+        yield Problem(f"output.{name}", "it is not set", cure)
+    for key, topic in {**output.topics, "index.changelog": config.changelog_topic}.items():
+        if given.fits(topic):
+            got = f"{topic!r} fits input.topics: its own output would be read again"
+            yield Problem(key, got, "give it a name that does not fit, or write the topics out")
 
 
 def _format(config: Config) -> Iterator[Problem]:

@@ -99,7 +99,10 @@ class Config(Section):
     def topics(self) -> dict[str, str]:
         """Return all topics of ours by the settings that name them."""
         ours = self.output.topics
-        return {"input.topic": self.input.topic, **ours, "index.changelog": self.changelog_topic}
+        topic = {"input.topic": self.input.topic}
+        if self.input.topics:
+            topic = {f"input.topics.{n}": name for n, name in enumerate(self.input.exact)}
+        return {**topic, **ours, "index.changelog": self.changelog_topic}
 
     def masked(self) -> dict[str, Any]:
         """Return the settings as plain JSON values, secrets as asterisks: fit for printing."""

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from streamfilter.config.fields import FieldOfRecord
-from streamfilter.config.types import Duration, IdPlace, Pointer, Secret, Section, Texts, Topic
+from streamfilter.config.types import (
+    Duration,
+    IdPlace,
+    Pointer,
+    Secret,
+    Section,
+    Texts,
+    Topic,
+    TopicNames,
+)
 from streamfilter.entities.kinds import FIELD_KINDS
 
 
@@ -38,6 +49,13 @@ class InputSection(Section):
     """What is read, and how a record becomes a document."""
 
     topic: Topic = Field(default="documents", description="Topic to read.")
+    topics: TopicNames = Field(
+        default=(),
+        description="Several topics to read into one index, instead of input.topic, such as "
+        "[blogs, news.*]. * stands for any text, and never for a name that begins with __. New "
+        "topics that fit are read from their beginning. Output topics must be named, and must not "
+        "fit. Needs index.scope: topic.",
+    )
     format: Literal["avro", "json", "json_schema", "protobuf", "text", "fields"] = Field(
         default="json",
         description="json, avro, protobuf, json_schema (JSON in a schema registry's frame): text "
@@ -139,6 +157,41 @@ class InputSection(Section):
         if isinstance(data, dict) and data.get("empty_text") == "exact_only":
             return {"short_text": "exact_only", **data}
         return data
+
+    @property
+    def several(self) -> bool:
+        """Return whether a table numbers the partitions of several topics."""
+        return bool(self.topics)
+
+    @property
+    def name(self) -> str:
+        """Return the input's topics as messages name them."""
+        return ", ".join(self.topics) or self.topic
+
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """Return the topics that are named exactly: these must exist."""
+        return tuple(each for each in self.topics if "*" not in each) or (self.topic,) * (
+            not self.topics
+        )
+
+    @property
+    def first(self) -> str:
+        """Return the topic that commands write to, and whose subject the registry has."""
+        return (self.exact or self.topics)[0]
+
+    @property
+    def wildcards(self) -> tuple[str, ...]:
+        """Return the patterns of topics that may come and go."""
+        return tuple(each for each in self.topics if "*" in each)
+
+    def fits(self, topic: str) -> bool:
+        """Return whether *topic* is read by a pattern."""
+        return not topic.startswith("__") and any(fnmatchcase(topic, w) for w in self.wildcards)
+
+    def among(self, topics: Iterable[str]) -> list[str]:
+        """Return those of *topics* that are read."""
+        return sorted(each for each in topics if each in self.exact or self.fits(each))
 
     @property
     def forgets(self) -> bool:

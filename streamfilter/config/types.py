@@ -38,6 +38,9 @@ RETENTION_MIN, RETENTION_MAX = timedelta(seconds=1), timedelta(days=36_500)
 for ever."""
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+WILDCARD = re.compile("[a-zA-Z0-9._*-]{1,249}")
+NAMES_MAX = 1_000
+"""Most names in a list of topics."""
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-", re.ASCII)
 _NAME = re.compile(r"[^\W\d][\w -]{0,60}")
 """A field's or a column's, written as such and not as the way to it."""
@@ -143,6 +146,16 @@ def check_topic(value: str) -> str:
     return value
 
 
+def check_topics(value: str) -> str:
+    """Return *value* if it is a topic's name, or a pattern of names: ``*`` stands for any text."""
+    if not WILDCARD.fullmatch(value) or value in (".", ".."):
+        raise ValueError(
+            "expected a topic name: 1 to 249 letters, digits, '.', '_' or '-'; '*' in it stands "
+            "for any text, as in news.*"
+        )
+    return value
+
+
 def check_pointer(value: str) -> str:
     """Return *value* if it is a JSON Pointer through objects, and through strings that hold JSON.
 
@@ -239,6 +252,11 @@ Workers = Annotated[
 ]
 Ratio = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Topic = Annotated[str, AfterValidator(check_topic), _spelled(TOPIC)]
+TopicNames = Annotated[
+    tuple[Annotated[str, AfterValidator(check_topics), _spelled(WILDCARD)], ...],
+    Field(max_length=NAMES_MAX),
+]
+"""Topics of the input, some of them by a pattern."""
 Pointer = Annotated[str, AfterValidator(check_pointer), _spelled(re.compile("/.*"))]
 _TEXT = {"type": "string", "pattern": "^(/.*|value)$"}
 Texts = Annotated[

@@ -69,7 +69,7 @@ class Incoming:
         readings = [*map(self._forwardable, records, readings)]
         if refused := self.refusals.known:
             for row, record in enumerate(records):
-                if why := refused.get((record.source.partition, record.source.offset)):
+                if why := refused.get((record.source.number, record.source.offset)):
                     readings[row] = _refused(readings[row], why)
         return readings
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import BUCKET_CAP_MAX, ORDINAL_MAX
+from streamfilter.index.input_table import ONE_TOPIC, InputTable, decode_table
 from streamfilter.model import Window
 
 VERSION = 1
@@ -28,11 +29,14 @@ horizon at that time (`index.ages`). Its own horizon is the one after the batch;
 holds the one before."""
 ANEW = 5
 """Version of a header that begins or ends a rewrite, which repeats earlier batches."""
+SEVERAL = 6
+"""Version of a header with a table of several input topics, perhaps also of a
+rewrite. A version that ignored the table would take its numbers for partitions of one topic."""
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
-BEGIN, END = "begin", "end"
+BEGIN, END, GROWN = "begin", "end", "grown"
 REWRITING = bytes([ANEW, HEADER])
-"""The first bytes of such a header."""
-GROUP, BUCKET_CAP, WINDOW, PART = "group", "bucket_cap", "window", "anew"
+"""The first bytes of such a header, with one input topic."""
+GROUP, BUCKET_CAP, WINDOW, PART, INPUTS = "group", "bucket_cap", "window", "anew", "inputs"
 """Names of the header's fields, in addition to the identity's fields."""
 NUMBER_MAX = (1 << 63) - 1
 """Highest number of a batch or an ordinal: they are compared in signed 64-bit columns."""
@@ -54,7 +58,10 @@ class Header:
     """The window that begins with this record's transaction, at this record's offset. None: the
     first window."""
     anew: str = ""
-    """`BEGIN` or `END` of a rewrite; empty: any other header."""
+    """`BEGIN` or `END` of a rewrite. `GROWN`: it only has a table of further inputs; a changelog
+    that begins with it lost its beginning. Empty: it opens a changelog or a window."""
+    inputs: InputTable = ONE_TOPIC
+    """The numbers of several input topics; empty: there is one topic."""
 
 
 def kind_of(value: bytes) -> int:
@@ -66,13 +73,13 @@ def kind_of(value: bytes) -> int:
     if len(value) < PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
     version, kind = PREFIX.unpack_from(value)
-    if not VERSION <= version <= ANEW:
+    if not VERSION <= version <= SEVERAL:
         raise FormatError(
-            f"a changelog record of version {version}; this streamfilter reads up to {ANEW}"
+            f"a changelog record of version {version}; this streamfilter reads up to {SEVERAL}"
         )
     if kind not in (HEADER, DOCUMENT, BATCH, FORGET):
         raise FormatError(f"a changelog record of unknown type {kind}")
-    if version != VERSION and kind != (HEADER if version == ANEW else BATCH):
+    if version != VERSION and kind != (HEADER if version in (ANEW, SEVERAL) else BATCH):
         raise FormatError(f"a changelog record of type {kind} has no version {version}")
     return int(kind)
 
@@ -98,9 +105,12 @@ def encode_header(header: Header) -> bytes:
         ours[WINDOW] = [window.number, window.first_ordinal, window.first_batch]
     if header.anew:
         ours[PART] = header.anew
+    version = ANEW if header.anew else VERSION
+    if header.inputs.runs:
+        ours[INPUTS], version = header.inputs.as_json(), SEVERAL
     fields = json.loads(header.identity) | ours
     body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    return PREFIX.pack(ANEW if header.anew else VERSION, HEADER) + body
+    return PREFIX.pack(version, HEADER) + body
 
 
 def decode_header(value: bytes) -> Header:
@@ -120,10 +130,22 @@ def decode_header(value: bytes) -> Header:
     if type(cap) is not int or not 0 <= cap <= BUCKET_CAP_MAX:
         raise FormatError(f"a header record has the bucket_cap {cap!r}")
     anew = fields.get(PART, "")
-    if anew not in ((BEGIN, END) if value[0] == ANEW else ("",)):
+    parts = {ANEW: (BEGIN, END), SEVERAL: ("", BEGIN, END, GROWN)}.get(value[0], ("",))
+    if anew not in parts:
         raise FormatError(f"a header record is the part {anew!r} of a rewrite")
     window = _decoded_window(fields.get(WINDOW))
-    return Header(body, str(fields.get(GROUP, "")), cap, window, anew)
+    inputs = decode_table(fields.get(INPUTS)) if value[0] == SEVERAL else ONE_TOPIC
+    return Header(body, str(fields.get(GROUP, "")), cap, window, anew, inputs)
+
+
+def part_of(value: bytes) -> str:
+    """Return `Header.anew` if a record is a header that can have it, else ''.
+
+    Raises:
+        FormatError: it is a broken header.
+    """
+    headed = value[:2] in (REWRITING, bytes([SEVERAL, HEADER]))
+    return decode_header(value).anew if headed else ""
 
 
 def _decoded_window(field: object) -> Window | None:

@@ -94,7 +94,7 @@ class Forwarder:
 
     def place_by(self, layout: Layout) -> None:
         """Use all partitions of *layout* from now on."""
-        self._to = replace(self._to, inputs=layout.inputs, outputs=layout.outputs)
+        self._to = replace(self._to, inputs=layout.placing, outputs=layout.outputs)
 
     def written(self, decided: Decided) -> list[Outgoing]:
         """Return the output records of a batch, in the order of judgement."""

@@ -40,7 +40,7 @@ def bytes_of(record: Record) -> int:
 
 def in_order(records: list[Record]) -> list[Record]:
     """Return *records* by (partition, offset): the order of judgement."""
-    return sorted(records, key=lambda record: (record.source.partition, record.source.offset))
+    return sorted(records, key=lambda record: (record.source.number, record.source.offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Intake:
         """Return the first offsets that were not taken yet, from the waiting records or the log."""
         reached = self._source.reached()
         for record, _ in reversed(self._waiting):
-            reached[record.source.partition] = record.source.offset
+            reached[record.source.number] = record.source.offset
         return reached
 
     @property

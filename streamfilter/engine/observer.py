@@ -7,11 +7,11 @@ batches and indexes of the filter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 
 from streamfilter.engine.ports import Clock, Moves
-from streamfilter.model import Positions, Record
+from streamfilter.model import Record
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
@@ -52,17 +52,21 @@ class Observer:
 
     def committed(self, records: Sequence[Record]) -> None:
         """Note the timestamps of committed records, for the lag in seconds."""
-        self._stamps |= {str(each.source.partition): each.timestamp for each in records}
+        self._stamps |= {
+            f"{each.source.topic}/{each.source.partition}": each.timestamp for each in records
+        }
 
-    def at(self, positions: Positions, lag: Positions | None, topic: str, newest: int = -1) -> None:
-        """Show a task's positions; without a new *lag* the last one stays.
+    def at(
+        self, positions: Mapping[str, int], lag: Mapping[str, int] | None, newest: int = -1
+    ) -> None:
+        """Show a task's positions by ``topic/partition``; without a new *lag* the last one stays.
 
         While no broker is reachable no lag is shown, because the client's end offsets are old.
         Before the first batch, the lag in seconds is counted from the timestamp *newest*.
         """
-        self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
+        self._positions |= positions
         if self.health.status.state is not State.UNREACHABLE:
-            self._lag |= {f"{topic}/{p}": behind for p, behind in (lag or {}).items()}
+            self._lag |= lag or {}
         self.health.report(positions=dict(self._positions), lag=dict(self._lag))
         if self._lag:
             self.metrics.lag(sum(self._lag.values()), self._waiting_since(newest))
@@ -75,17 +79,17 @@ class Observer:
         A waiting record is younger than the one before it, so this time can only be too early.
         Before the first batch of a process it is the index's latest timestamp.
         """
-        behind = [where.rpartition("/")[2] for where, count in self._lag.items() if count]
-        stamps = [self._stamps.get(partition, otherwise) for partition in behind]
+        behind = [where for where, count in self._lag.items() if count]
+        stamps = [self._stamps.get(where, otherwise) for where in behind]
         oldest = min((stamp for stamp in stamps if stamp > 0), default=None)
         return None if oldest is None else oldest / 1000
 
-    def left(self, partitions: Sequence[int], topic: str) -> None:
-        """Remove the positions and the lag of a task that is gone."""
-        for partition in partitions:
-            self._positions.pop(f"{topic}/{partition}", None)
-            self._lag.pop(f"{topic}/{partition}", None)
-            self._stamps.pop(str(partition), None)
+    def left(self, partitions: Iterable[str]) -> None:
+        """Remove the positions and the lag of *partitions* that are no longer read here."""
+        for each in partitions:
+            self._positions.pop(each, None)
+            self._lag.pop(each, None)
+            self._stamps.pop(each, None)
         self.health.report(positions=dict(self._positions), lag=dict(self._lag))
 
     def transaction(self, outcome: str, seconds: float) -> None:

@@ -10,6 +10,7 @@ from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.forwarding import Forwarder
+from streamfilter.engine.inputs import Inputs
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.ports import (
     Changelog,
@@ -61,6 +62,8 @@ class Parts:
     breaker: Breaker
     pace: Pace
     worker: Worker = field(default_factory=Inline)
+    inputs: Inputs = field(default_factory=lambda: Inputs(""))
+    """The numbers of the input's partitions."""
     rates: Rates = OFF
     retention: Retention = UNLIMITED
     trimming: Trimming | None = None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from streamfilter.model import Headers, Positions, Record, Source, noun
+from streamfilter.model import Headers, InputTopic, Positions, Record, Source, noun
 from streamfilter.stops import ExitCode, Fenced, Refused, Stop, Temporary
 
 T = TypeVar("T")
@@ -158,6 +158,14 @@ class Layout:
     whole: bool = True
     """True: one task reads the whole input (``index.scope: topic``). False: each partition has a
     task and an index of its own."""
+    topics: tuple[InputTopic, ...] = ()
+    """The topics of ``input.topics`` that exist now; `index.input_table` has their numbers."""
+
+    @property
+    def placing(self) -> int:
+        """Return the partition count of every input topic; 0: they differ."""
+        counts = {each.partitions for each in self.topics} or {self.inputs}
+        return counts.pop() if len(counts) == 1 else 0
 
     @property
     def tasks(self) -> int:

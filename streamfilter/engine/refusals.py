@@ -37,7 +37,7 @@ WATCHED_BATCHES = 20
 swarms, and a look costs far less than an aborted transaction."""
 
 Place = tuple[int, int]
-"""Partition and offset of an input record."""
+"""Number and offset of an input record."""
 
 
 @noun()
@@ -62,8 +62,8 @@ class Item:
 
 
 def place_of(source: Source | None) -> Place | None:
-    """Return partition and offset of *source*."""
-    return None if source is None else (source.partition, source.offset)
+    """Return number and offset of *source*."""
+    return None if source is None else (source.number, source.offset)
 
 
 class Refusals:
@@ -172,7 +172,7 @@ class Refusals:
         """Drop the committed *records*; return True if deliveries need no watching any more."""
         if not self.watching:
             return False
-        places = {(record.source.partition, record.source.offset) for record in records}
+        places = {(record.source.number, record.source.offset) for record in records}
         refused = self._known.keys() & places
         for place in refused:
             del self._known[place]

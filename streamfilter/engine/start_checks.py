@@ -14,13 +14,18 @@ confirms that the positions are right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from streamfilter.engine.inputs import Inputs
 from streamfilter.engine.ports import Watermarks
+from streamfilter.index.input_table import Spot
 from streamfilter.index.progress import Progress
 from streamfilter.model import Positions
 from streamfilter.stops import ExitCode, Stop
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,20 @@ class Names:
     """Topic and partition, ``name/0``."""
     where: str
     """The index's directory."""
+    inputs: Inputs | None = None
+    """The numbers of several topics; None: numbers are partitions."""
+
+    def named(self, by_number: Mapping[int, T]) -> Mapping[Any, T]:
+        """Return positions as messages spell them: of several topics, by ``topic/partition``."""
+        return dict(by_number) if self.inputs is None else self.places(by_number)
+
+    def places(self, by_number: Mapping[int, T]) -> dict[str, T]:
+        """Return positions by ``topic/partition``."""
+        return {"/".join(map(str, self.spot(n))): each for n, each in by_number.items()}
+
+    def spot(self, number: int) -> Spot:
+        """Return topic and partition of a *number*."""
+        return (self.topic, number) if self.inputs is None else self.inputs.spot(number)
 
 
 class Refusal(Stop):
@@ -164,40 +183,45 @@ def reconcile(
     partitions: Sequence[int],
     *,
     accept: bool,
+    begin: Positions | None = None,
 ) -> Beginning:
     """Return where to go on, given the group's offsets and the changelog's positions.
+
+    *begin* has the first offsets of topics that were added; further partitions begin at 0.
 
     Raises:
         Refusal: they contradict each other, and the operator did not accept them.
     """
     loudly: list[str] = []
-    known = _with_new_partitions(names, known, committed, partitions, accept, loudly)
+    known = _with_new_partitions(
+        names, known, committed, dict.fromkeys(partitions, 0) | dict(begin or {}), accept, loudly
+    )
     if not committed:
         loudly.append(
             f"the group {names.group} has no committed offsets of {names.topic} (expired or "
-            f"deleted); going on at the changelog's positions {known}"
+            f"deleted); going on at the changelog's positions {names.named(known)}"
         )
         return Beginning(dict(known), known, loudly)
     positions = known | {p: offset for p, offset in committed.items() if p in known}
     if behind := {p: o for p, o in positions.items() if o < known[p]}:
         loudly.append(
-            f"the group {names.group} was rewound on {names.topic}: reading again from {behind} "
-            f"up to {known}. What was judged gets the verdict it had; what never was (before the "
-            "group's first start, or passed over with --accept-positions) meets nothing: it leaves "
-            "as unique, and is not remembered"
+            f"the group {names.group} was rewound on {names.topic}: reading again from "
+            f"{names.named(behind)} up to {names.named(known)}. What was judged gets the verdict "
+            "it had; what never was (before the group's first start, or passed over with "
+            "--accept-positions) meets nothing: it leaves as unique, and is not remembered"
         )
     if ahead := {p: o for p, o in positions.items() if o > known[p]}:
         if not accept:
             raise Refusal(
                 f"the group {names.group} is ahead of its changelog on {names.topic}: committed "
-                f"{ahead}, judged up to {known}. The group's offsets were moved, or the changelog "
-                "lost its end (unclean leader election)",
+                f"{names.named(ahead)}, judged up to {names.named(known)}. The group's "
+                "offsets were moved, or the changelog lost its end (unclean leader election)",
                 "rewind the group to the changelog's positions with kafka-consumer-groups.sh "
                 "--reset-offsets",
                 "go on from the committed offsets with `streamfilter run --accept-positions`: "
                 "what lies between is not judged",
             )
-        loudly.append(f"going on at the committed offsets {ahead}, as accepted")
+        loudly.append(f"going on at the committed offsets {names.named(ahead)}, as accepted")
         known = known | ahead
     return Beginning(positions, known, loudly)
 
@@ -206,12 +230,12 @@ def _with_new_partitions(
     names: Names,
     known: Positions,
     committed: Positions,
-    partitions: Sequence[int],
+    begin: Positions,
     accept: bool,
     loudly: list[str],
 ) -> Positions:
-    """Return *known* for exactly *partitions*; added partitions begin at offset 0."""
-    if gone := sorted(known.keys() - set(partitions)):
+    """Return *known* for exactly the partitions of *begin*, where added partitions begin."""
+    if gone := sorted(known.keys() - begin.keys()):
         raise Refusal(
             f"the changelog {names.changelog} speaks of partitions {gone} of {names.topic}, which "
             "do not belong to this task: index.scope was changed, or the topic was recreated",
@@ -219,22 +243,27 @@ def _with_new_partitions(
             "bring the topic back",
             BEGIN_ANEW,
         )
-    added = sorted(set(partitions) - known.keys())
+    added = sorted(begin.keys() - known.keys())
     judged = {p: committed[p] for p in added if committed.get(p, 0) > 0}
     if judged and not accept:
         # A transaction that commits a position also writes it to the changelog.
         raise Refusal(
             f"the group {names.group} has committed offsets of {names.topic} for partitions "
-            f"{judged} that the changelog {names.changelog} does not know: index.scope was "
-            "changed, or the changelog lost its end (unclean leader election)",
+            f"{names.named(judged)} that the changelog {names.changelog} does not know: "
+            "index.scope was changed, or the changelog lost its end (unclean leader election)",
             "set index.scope as it was",
             BEGIN_ANEW,
             "go on from the committed offsets with `streamfilter run --accept-positions`: what "
             "lies before them is not judged",
         )
     if added:
-        loudly.append(f"{names.topic} has new partitions {added}: they are read from the beginning")
-    return known | dict.fromkeys(added, 0)
+        new = {p: begin[p] for p in added}
+        spelled = [*names.named(new)]
+        loudly.append(
+            f"{names.topic} has new partitions {spelled}: they are read from the beginning"
+        )
+        known = known | new
+    return known
 
 
 def refuse_other_input(names: Names, remembered: str, present: str, *, accept: bool) -> list[str]:
@@ -259,6 +288,39 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
     )
 
 
+def refuse_unnumbered(names: Names, committed: Sequence[str]) -> Refusal:
+    """Return the refusal of a changelog of one topic that is not known."""
+    read = f"offsets of {', '.join(committed)}" if committed else "no offsets of these topics"
+    return Refusal(
+        f"the changelog {names.changelog} was begun with one input topic, which it does not name, "
+        f"and the group {names.group} has {read}: its numbers belong to one of {names.topic}",
+        "start once more with input.topic, stop, and then set input.topics to a list with that "
+        "topic; the group must have committed offsets of that topic only",
+        BEGIN_ANEW,
+    )
+
+
+def refuse_shrunk(names: Names, topic: str, partitions: int) -> Refusal:
+    """Return the refusal of a topic that has fewer partitions than the changelog numbers."""
+    return Refusal(
+        f"the changelog {names.changelog} speaks of {partitions} partitions of {topic}, which has "
+        "fewer now: it was recreated",
+        "bring the topic back",
+        "leave it out of input.topics: its numbers stay reserved",
+        BEGIN_ANEW,
+    )
+
+
+def refuse_numbered(names: Names, topics: Sequence[str]) -> Refusal:
+    """Return the refusal of a changelog of several topics for the setting of one."""
+    return Refusal(
+        f"the changelog {names.changelog} numbers the partitions of {', '.join(topics)}, and "
+        "input.topic names one topic",
+        f"set input.topics: [{names.topic}] instead; the numbers of the others stay reserved",
+        BEGIN_ANEW,
+    )
+
+
 def refuse_lost_input(
     names: Names, positions: Positions, earliest: Positions, latest: Positions, *, accept: bool
 ) -> Positions:
@@ -270,8 +332,8 @@ def refuse_lost_input(
     if short := {p: (o, latest[p]) for p, o in positions.items() if o > latest[p]}:
         raise Refusal(
             f"{names.topic} ends before the positions that were judged (partition: position, "
-            f"end): {short}. The topic was recreated or truncated, and the index speaks of "
-            "records that are no longer there",
+            f"end): {names.named(short)}. The topic was recreated or truncated, and the index "
+            "speaks of records that are no longer there",
             "bring the topic back",
             BEGIN_ANEW,
         )
@@ -279,8 +341,8 @@ def refuse_lost_input(
     if lost and not accept:
         raise Refusal(
             f"retention passed us on {names.topic} (partition: position, first offset left): "
-            f"{lost}. What was deleted there was never judged. It was records, or only the markers "
-            "and aborted records of transactions; this cannot be known any more",
+            f"{names.named(lost)}. What was deleted there was never judged. It was records, or "
+            "only the markers and aborted records of transactions; this cannot be known any more",
             "bring the records back",
             "go on without them: `streamfilter run --accept-positions`",
         )

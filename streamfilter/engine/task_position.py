@@ -49,7 +49,7 @@ class TaskPosition:
             reached: the next offsets after new records, if no other record is held.
             ages: the documents' ages, if the batch record stores them.
         """
-        ends = {record.source.partition: record.source.offset + 1 for record in records}
+        ends = {record.source.number: record.source.offset + 1 for record in records}
         new = replace(self, positions=self.positions | ends)
         if reread:
             return new, None

@@ -33,7 +33,7 @@ from functools import partial
 
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.engine.changelog import BatchRecord, Update
-from streamfilter.engine.changelog_header import Header
+from streamfilter.engine.changelog_header import GROWN, Header
 from streamfilter.engine.filter_observer import Moved
 from streamfilter.engine.micro_batches import Ahead, Intake
 from streamfilter.engine.pace import STRETCH_GROWTH, Stopwatch
@@ -49,6 +49,7 @@ from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.writer_check import WriterCheck
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import recorded
+from streamfilter.index.input_table import FACT
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Decided, decide, forgets_first
@@ -76,6 +77,7 @@ class _Owed:
     moved: Moved | None
     prepares: bool = False
     """Whether the next window is prepared after the write."""
+    header: Header | None = None
 
 
 class Transactor:
@@ -204,7 +206,7 @@ class Transactor:
         if update is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()
-        self._owed = _Owed(update.changes(offset), moved, decided.extent.soon)
+        self._owed = _Owed(update.changes(offset), moved, decided.extent.soon, header)
         return self._apply()
 
     def _member(self) -> Member | None:
@@ -216,7 +218,7 @@ class Transactor:
     def _check_order(self, records: Sequence[Record]) -> None:
         """Refuse records from before the requested position: the consumer lost a seek."""
         for record in records:
-            position = self.position.positions[record.source.partition]
+            position = self.position.positions[record.source.number]
             if record.source.offset < position:
                 raise InputLost(
                     f"{record.source.topic}/{record.source.partition} gave offset "
@@ -263,6 +265,8 @@ class Transactor:
         assert owed is not None
         watch = Stopwatch(self._clock, self._parts.observer.process.spent)
         try:
+            if owed.header is not None and owed.header.inputs.runs:
+                self._index.remember(FACT, owed.header.inputs.encode())
             applied = self._index.apply(owed.changes)
         except DiskFull as error:
             self.waits_for = str(error)
@@ -292,6 +296,13 @@ class Transactor:
 
     def _moved(self) -> StepResult:
         return StepResult.REPLACE if self._transactions.worn else StepResult.MOVED
+
+    def number_inputs(self) -> StepResult:
+        """Write the table that numbers further topics or partitions, and their start offsets."""
+        if self._transactions.worn:
+            return StepResult.REPLACE
+        after, batch = self.position.opened(self._parts.retention.rest(self._index))
+        return self._commit(after, batch, replace(self._header, anew=GROWN))
 
     def open_changelog(self) -> StepResult:
         """Write the first transaction of a new changelog: its owner and its start offsets."""
@@ -326,7 +337,7 @@ class Transactor:
         self.position = after
         if update is None:
             return self._moved()
-        self._owed = _Owed(update.changes(offset), None)
+        self._owed = _Owed(update.changes(offset), None, header=header)
         return self._apply()
 
     @property

@@ -12,7 +12,7 @@ older version, or reset by an operator) adopts the topic that exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
@@ -60,6 +60,7 @@ _OLD_LEADERS = frozenset(
     }
 )
 EVENTS_MAX = 10
+NAMES_MAX = 5
 
 UNKNOWN_INPUT = ""
 INPUT_PREFIX = "streamfilter input "
@@ -77,9 +78,9 @@ def compacted_among(admin: AdminClient, topics: Iterable[str]) -> list[str]:
 
 
 def list_offsets(
-    admin: AdminClient, spots: Sequence[TopicPartition], spec: Any, level: IsolationLevel
+    admin: AdminClient, spots: Mapping[int, TopicPartition], spec: Any, level: IsolationLevel
 ) -> Positions:
-    """Return the offset that *spec* means for each of *spots*, all of one topic; -1: none.
+    """Return the offset that *spec* means for each of *spots*, by their numbers; -1: none.
 
     If a broker stops answering, librdkafka returns the invalid offset -1001 without an error. Used
     as a changelog's end, it would make the changelog look truncated. So it raises `Retriable`.
@@ -87,12 +88,12 @@ def list_offsets(
     Raises:
         LogError: the brokers do not answer, or refuse.
     """
-    doing = f"asking for the offsets of {spots[0].topic}"
+    doing = f"asking for the offsets of {names_of(spots)}"
+    wanted = dict.fromkeys(spots.values(), spec)
     try:
-        futures = admin.list_offsets(
-            dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
-        )
-        found = {spot.partition: future.result().offset for spot, future in futures.items()}
+        futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=CALL_SECONDS)
+        offsets = {spot: future.result().offset for spot, future in futures.items()}
+        found = {number: offsets[spot] for number, spot in spots.items()}
     except KafkaException as error:
         reason = error.args[0]
     else:
@@ -111,17 +112,24 @@ def list_offsets(
         raise KafkaException(reason)
 
 
+def names_of(spots: Mapping[int, TopicPartition]) -> str:
+    """Return the topics of *spots* for messages: the first few, and how many more."""
+    names = sorted({spot.topic for spot in spots.values()})
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return ", ".join(names[:NAMES_MAX]) + more
+
+
 def bounds_of(admin: AdminClient, spot: TopicPartition) -> Watermarks:
     """Return a partition's first offset and its end, read uncommitted."""
     # Not get_watermark_offsets: under read_committed it returns the last stable offset.
     level = IsolationLevel.READ_UNCOMMITTED
-    start = list_offsets(admin, [spot], OffsetSpec.earliest(), level)
-    end = list_offsets(admin, [spot], OffsetSpec.latest(), level)
-    return Watermarks(start[spot.partition], end[spot.partition])
+    start = list_offsets(admin, {0: spot}, OffsetSpec.earliest(), level)
+    end = list_offsets(admin, {0: spot}, OffsetSpec.latest(), level)
+    return Watermarks(start[0], end[0])
 
 
 def start_positions(
-    admin: AdminClient, spots: Sequence[TopicPartition], start: StartAt
+    admin: AdminClient, spots: Mapping[int, TopicPartition], start: StartAt
 ) -> Positions:
     """Return the offsets that *start* means: the first ones, the ends, or those at a time."""
     level = IsolationLevel.READ_COMMITTED
@@ -135,14 +143,14 @@ def start_positions(
     return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
 
-def committed(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) -> Positions:
+def committed(consumer: Consumer, wanted: Mapping[int, TopicPartition], doing: str) -> Positions:
     """Return the stable offsets of the consumer's group; partitions without one are left out.
 
     Raises:
         LogError: also `Denied`, for which librdkafka's call itself reports a timeout.
     """
-    found = _committed(consumer, wanted, doing)
-    return {each.partition: each.offset for each in found if each.offset >= 0}
+    found = {each: each.offset for each in _committed(consumer, [*wanted.values()], doing)}
+    return {n: found[spot] for n, spot in wanted.items() if found[spot] >= 0}
 
 
 def committed_texts(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) -> list[str]:
@@ -225,12 +233,17 @@ def ask_for_id(admin: AdminClient, topic: str) -> str:
             answers = admin.describe_topics(
                 TopicCollection([topic]), request_timeout=DESCRIBE_SECONDS
             )
-        found = str(answers[topic].result().topic_id)
+        return known_id(answers[topic].result())
     except KafkaException as error:
         trouble = translated(error.args[0], doing)
         if isinstance(trouble, Retriable):
             raise trouble from error
         return UNKNOWN_INPUT
+
+
+def known_id(described: Any) -> str:
+    """Return the topic id in a topic's description, or `UNKNOWN_INPUT`."""
+    found = str(described.topic_id)
     return UNKNOWN_INPUT if found == _NO_ID else found
 
 

@@ -61,13 +61,15 @@ def survey(config: Config, admin: AdminClient) -> Found:
     with asked_once():
         topics = describe(config, admin)
         members, group = _group(admin, config.kafka.group)
-        held = {name: _held(admin, name, topics) for name in config.topics.values()}
+        read = config.input.among(topics)
+        held = {name: _held(admin, name, topics) for name in {*config.topics.values(), *read}}
+    waiting = [held[name] or 0 for name in read]
     return Found(
         members=members,
         group=group,
         changelog=held[config.changelog_topic],
         outputs={name: held[name] or 0 for name in outputs_of(config) if name in topics},
-        waiting=held[config.input.topic],
+        waiting=sum(waiting) if waiting else None,
     )
 
 

@@ -17,7 +17,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
 from streamfilter.engine import changelog
-from streamfilter.engine.changelog_header import BATCH, kind_of
+from streamfilter.engine.changelog_header import BATCH, HEADER, decode_header, kind_of
+from streamfilter.index.input_table import Spot
+from streamfilter.kafka import topic_sample
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.source import record_of
@@ -45,13 +47,17 @@ def read_run(config: Config, reader: Reader) -> Run:
         BrokenInput: an output holds a record that no streamfilter wrote.
     """
     order = _Order(config)
-    given = [_given(record, reader, order, config) for record in _records(config, _input(config))]
+    given = [
+        _given(record, reader, order, config)
+        for topic in _inputs(config)
+        for record in _records(config, topic)
+    ]
     output, shadow = config.output, config.output.mode == "shadow"
     placed = [_forwarded(record, shadow) for record in _records(config, output.unique)]
     placed += [_withheld(record) for record in _records(config, output.duplicates)]
     for topic in output.dead_letters:
         placed += [_rejected(record) for record in _records(config, topic)]
-    notes = tuple(_notes(config.input.topic, given, order))
+    notes = tuple(_notes(config.input.name, given, order))
     return Run(sorted(given, key=lambda each: each.order), placed, notes)
 
 
@@ -59,7 +65,7 @@ def _notes(topic: str, given: Sequence[Given], order: _Order) -> Iterator[str]:
     """Yield notes on numbers that look like lost or doubled records, but are not."""
     first: dict[int, int] = {}
     for each in given:
-        first.setdefault(each.source.partition, each.source.offset)
+        first.setdefault(order.number(each.source), each.source.offset)
     gone = sum(
         first.get(partition, end) > start for partition, (start, end) in order.judged.items()
     )
@@ -69,7 +75,7 @@ def _notes(topic: str, given: Sequence[Given], order: _Order) -> Iterator[str]:
             "of what has gone count as too many, and matches of it as not kept"
         )
     ends = {partition: end for partition, (_, end) in order.judged.items()}
-    waiting = sum(each.source.offset >= ends.get(each.source.partition, 0) for each in given)
+    waiting = sum(each.source.offset >= ends.get(order.number(each.source), 0) for each in given)
     if waiting:
         yield (
             f"{waiting:,} records of {topic} are not judged yet, and count as lost: the service "
@@ -77,8 +83,11 @@ def _notes(topic: str, given: Sequence[Given], order: _Order) -> Iterator[str]:
         )
 
 
-def _input(config: Config) -> str:
-    return config.input.topic
+def _inputs(config: Config) -> list[str]:
+    """Return the input topics; one that is named exactly must exist."""
+    if not config.input.wildcards:
+        return list(config.input.exact)
+    return config.input.among([*topic_sample.names(config), *config.input.exact])
 
 
 def _given(record: Record, reader: Reader, order: _Order, config: Config) -> Given:
@@ -144,10 +153,15 @@ class _Order:
 
     def __init__(self, config: Config) -> None:
         self._starts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._numbers: dict[Spot, int] = {}
+        """The numbers of several topics' partitions; empty: there is one topic."""
         self.judged: dict[int, tuple[int, int]] = {}
-        """Partition → the first judged offset, and the one after the last."""
+        """Number → the first judged offset, and the one after the last."""
         for record in _records(config, config.changelog_topic):
             value = record.value or b""
+            if kind_of(value) == HEADER:
+                spots = decode_header(value).inputs.spots
+                self._numbers |= {spot: number for number, spot in enumerate(spots)}
             if kind_of(value) != BATCH:
                 continue
             mark = changelog.decode_batch(value).stored_mark
@@ -158,12 +172,19 @@ class _Order:
         for starts in self._starts.values():
             starts.sort()
 
+    def number(self, source: Source) -> int:
+        """Return the number of a record's partition; -1: its topic was not read yet."""
+        if not self._numbers:
+            return source.partition
+        return self._numbers.get((source.topic, source.partition), -1)
+
     def of(self, source: Source) -> tuple[int, ...]:
-        """Return (batch, partition, offset)."""
-        starts = self._starts[source.partition]
+        """Return (batch, number, offset)."""
+        partition = self.number(source)
+        starts = self._starts[partition]
         at = bisect_right(starts, (source.offset, UNJUDGED)) - 1
         number = starts[at][1] if at >= 0 else UNJUDGED
-        return number, source.partition, source.offset
+        return number, partition, source.offset
 
 
 def _records(config: Config, topic: str) -> Iterator[Record]:

@@ -48,7 +48,7 @@ def needed(config: Config) -> list[str]:
     """Return the minimum rights of the user that `run` works as, one per line."""
     changelog, group = config.changelog_topic, config.kafka.group
     return [
-        f"READ on topic {config.input.topic}",
+        *(f"READ on topic {name}" for name in config.input.topics or [config.input.topic]),
         *(f"WRITE on topic {name}" for name in outputs_of(config)),
         f"READ and WRITE on topic {changelog}, and CREATE unless it exists",
         *[f"DELETE on topic {changelog}, or it grows"] * retention_for(config).limited,
@@ -171,7 +171,9 @@ def _task_factory(
         showcase,
         retention=retention_for(config),
     )
-    input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
+    input_id = ""  # the ids of several topics are in their table
+    if not config.input.several:
+        input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
     factory = TaskFactory(
         config,
         admin,
@@ -221,7 +223,7 @@ def _destinations(config: Config, found: Topics) -> Destinations:
         unique=output.unique,
         duplicates=output.duplicates,
         dead_letter=output.dead_letter,
-        inputs=found[config.input.topic].partitions,
+        inputs=topics.layout_of(config, found).placing,
         outputs={name: found[name].partitions for name in limits},
         limits={name: min(size, int(own or size)) for name, size in limits.items()},
         changelog_limit=min(remembers, int(own or remembers)),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.engine.clock_and_worker import bounded
@@ -210,7 +210,7 @@ class KafkaSink:
     def send_offsets(self, positions: Positions, member: Member) -> None:
         """Add the next offsets to the transaction (step 11)."""
         topics, topic = self._topics, self._topics.input
-        offsets = [TopicPartition(topic, p, o) for p, o in positions.items()]
+        offsets = topics.offsets(positions)
         offsets += marked_input(topics.changelog, topics.task, self._changelog.end, topics.input_id)
         producer, doing = self._open, f"sending the offsets of {topic}"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
@@ -19,6 +20,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.inputs import Inputs
 from streamfilter.engine.ports import Retriable, StartAt
 from streamfilter.kafka.broker_queries import committed, remembered_input, start_positions
 from streamfilter.kafka.clients import logger
@@ -57,7 +59,7 @@ class KafkaSource:
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's stable offsets (step 2)."""
-        wanted = [TopicPartition(self._topics.input, p) for p in partitions]
+        wanted = self._topics.spots(partitions)
         doing = f"reading the group's offsets of {self._topics.input}"
         return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
 
@@ -71,26 +73,28 @@ class KafkaSource:
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         """Return where a fresh task begins (step 4)."""
-        spots = [TopicPartition(self._topics.input, p) for p in partitions]
-        return start_positions(self._admin, spots, start)
+        return start_positions(self._admin, self._topics.spots(partitions), start)
 
     def assign(self, positions: Positions) -> None:
         """Make `consume` begin at *positions* (step 6)."""
-        topic = self._topics.input
-        with kafka_errors(f"assigning {topic}"):
-            self._data.consumer.assign([TopicPartition(topic, p, o) for p, o in positions.items()])
-        self._reached = dict(positions)
+        topics = self._topics
+        with kafka_errors(f"assigning {topics.input}"):
+            self._data.consumer.assign(topics.offsets(positions))
+        self._reached = {number: positions[number] for number in topics.spots(positions)}
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records (step 7)."""
         with kafka_errors(f"consuming {self._topics.input}"):
             messages = self._data.consumer.consume(count, timeout)
         records: list[Record] = []
+        several = self._topics.several
         for message in messages:
             if self._sound(message):
                 record = record_of(message)
+                if several is not None:
+                    record = _numbered(record, several)
                 records.append(record)
-                self._reached[record.source.partition] = record.source.offset + 1
+                self._reached[record.source.number] = record.source.offset + 1
         return records
 
     def reached(self) -> Positions:
@@ -118,33 +122,41 @@ class KafkaSource:
         `Consumer.position` is not used. Shortly after `assign` it can still return the previous
         assignment's position. An error event moves it past a record that was not returned.
         """
-        partition, offset = message.partition(), message.offset()
-        if partition in self._reached and offset is not None:
-            self._reached[partition] = max(self._reached[partition], offset)
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if topic is None or partition is None or offset is None:
+            return
+        number = self._topics.number(topic, partition)
+        if number in self._reached:
+            self._reached[number] = max(self._reached[number], offset)
 
     def unread(self, positions: Positions) -> bool:
         """Return whether a new consumer receives a record at or after *positions*."""
-        topic = self._topics.input
-        spots = [TopicPartition(topic, p) for p in positions]
-        ends = start_positions(self._admin, spots, "latest")
-        behind = [TopicPartition(topic, p, o) for p, o in positions.items() if ends[p] > o]
-        with kafka_errors(f"looking for records of {topic}"):
+        topics = self._topics
+        ends = start_positions(self._admin, topics.spots(positions), "latest")
+        behind = topics.offsets({n: o for n, o in positions.items() if ends.get(n, 0) > o})
+        with kafka_errors(f"looking for records of {topics.input}"):
             return bool(behind) and gets_a_record(self._reader, behind)
 
     def ends(self) -> Positions:
         """Return the end offset of each partition, as of the last fetch."""
         found: Positions = {}
         with suppress(KafkaException):
-            for partition in self._reached:
-                spot = TopicPartition(self._topics.input, partition)
+            for number, spot in self._topics.spots(self._reached).items():
                 _, high = self._data.consumer.get_watermark_offsets(spot, cached=True)
                 if high >= 0:
-                    found[partition] = high
+                    found[number] = high
         return found
 
     def close(self) -> None:
         """Close the consumer."""
         self._data.close()
+
+
+def _numbered(record: Record, inputs: Inputs) -> Record:
+    """Return *record* with the number of its partition among several topics."""
+    source = record.source
+    number = inputs.number(source.topic, source.partition)
+    return replace(record, source=replace(source, numbered=number))
 
 
 def record_of(message: Message) -> Record:

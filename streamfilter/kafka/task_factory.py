@@ -17,6 +17,7 @@ from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.clock_and_worker import ThreadWorker
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.inputs import Inputs
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import Clock, Layout
@@ -25,6 +26,7 @@ from streamfilter.engine.start_checks import Names, refuse_lost_changelog
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.index_paths import index_of
+from streamfilter.index.input_table import ONE_TOPIC
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB
 from streamfilter.kafka import clients, topic_creation, topics
@@ -39,7 +41,6 @@ from streamfilter.kafka.topic_watch import TopicsWatch, refuse_stranded
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.unreachable import Reach
 from streamfilter.matching.batch import Rules
-from streamfilter.model import Origins
 from streamfilter.quality.audit import Rates
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
@@ -81,15 +82,19 @@ class TaskFactory:
             Refusal: the group has used one.
             LogError: the cluster refuses, or does not answer.
         """
-        everything = self._source(0)
+        names, layout = self._names(0), self.partitions.layout
+        numbers = layout.partitions
+        if names.inputs is not None:
+            numbers = names.inputs.take(ONE_TOPIC, layout, 0)
+        everything = self._source(0, names.inputs)
         try:
-            committed = everything.committed(self.partitions.layout.partitions)
+            committed = everything.committed(numbers)
         finally:
             everything.close()
         # Checked again, after the offsets: another process may have created it meanwhile.
         if self.config.changelog_topic in topics.describe(self.config, self.admin):
             return
-        refuse_lost_changelog(self._names(0), committed)
+        refuse_lost_changelog(names, committed)
         largest = self.destinations.changelog_limit or topics.MESSAGE_BYTES
         topic_creation.create_changelog(self.config, self.admin, self.tasks, message_bytes=largest)
 
@@ -101,7 +106,8 @@ class TaskFactory:
             )
             membership = GroupMembership(consumer, self.config.changelog_topic)
         watch = TopicsWatch(self.config, self.admin, self.partitions, self.clock)
-        watch.expect(self.config.input.topic, self.input_id)
+        if self.input_id:
+            watch.expect(self.config.input.topic, self.input_id)
         settings = ChangelogWatch(self.config, self.admin, self.clock, self.observer)
 
         statistics = self.observer.process.statistics
@@ -158,11 +164,12 @@ class TaskFactory:
         )
 
     def _task(self, plan: Plan, index: Index | None, membership: GroupMembership) -> Task:
-        config, number = self.config, plan.number
+        config, number, several = self.config, plan.number, plan.names.inputs
         changelog = self._changelog(number)
+        inputs = several or Inputs(config.input.topic)
         parts = Parts(
-            source=self._source(number),
-            sink=self._sink(number, changelog),
+            source=self._source(number, several),
+            sink=self._sink(number, changelog, several),
             changelog=changelog,
             layout=lambda: self.partitions.ask(self.admin),
             member=membership.member,
@@ -176,11 +183,12 @@ class TaskFactory:
                 self.crew,
             ),
             forwarder=self._forwarder(),
-            rules=_rules(config),
+            rules=Rules(policy_for(config), inputs.locate),
             bounds=_bounds(config, self.tasks),
             breaker=Breaker(config.limits.dead_letter_share),
             pace=Pace(self.clock, config.kafka.transaction_timeout.total_seconds()),
             worker=self.worker,
+            inputs=inputs,
             rates=_rates(config),
             retention=retention_for(config),
             trimming=Trimming(changelog, self.clock, self.observer, plan.names.changelog),
@@ -191,15 +199,16 @@ class TaskFactory:
         config = self.config
         changelog = f"{config.changelog_topic}/{number}"
         where = str(self._store(number).path)
-        return Names(config.kafka.group, config.input.topic, changelog, where)
+        inputs = Inputs(config.input.name, several=True) if config.input.several else None
+        return Names(config.kafka.group, config.input.name, changelog, where, inputs)
 
     def _store(self, number: int) -> IndexDirectory:
         path = index_of(self.config.index.path, number, whole=self.partitions.layout.whole)
         return index_for(self.config, path, seed=self.seed, share=self.tasks)
 
-    def _topics(self, number: int) -> TaskTopics:
-        config = self.config
-        return TaskTopics(config.input.topic, config.changelog_topic, number, self.input_id)
+    def _topics(self, number: int, several: Inputs | None = None) -> TaskTopics:
+        name, changelog = self.config.input.name, self.config.changelog_topic
+        return TaskTopics(name, changelog, number, self.input_id, several)
 
     def _changelog(self, number: int) -> KafkaChangelog:
         config, limit = self.config, self.destinations.changelog_limit or 0
@@ -213,11 +222,11 @@ class TaskFactory:
     def _reader(self) -> Consumer:
         return clients.consumer(self.config, self._watched(clients.reader_properties, "restore"))
 
-    def _source(self, number: int) -> KafkaSource:
+    def _source(self, number: int, several: Inputs | None) -> KafkaSource:
         config, share = self.config, self.tasks
         with stops(), kafka_errors("making a task's consumer"):
             return KafkaSource(
-                self._topics(number),
+                self._topics(number, several),
                 self.admin,
                 data=lambda: clients.consumer(
                     config,
@@ -227,7 +236,7 @@ class TaskFactory:
                 seconds=config.kafka.transaction_timeout.total_seconds(),
             )
 
-    def _sink(self, number: int, changelog: KafkaChangelog) -> KafkaSink:
+    def _sink(self, number: int, changelog: KafkaChangelog, several: Inputs | None) -> KafkaSink:
         config, limits = self.config, self.destinations.limits.values()
         most = max([*limits, self.destinations.changelog_limit or 0])
         topic = self.topics.get(config.changelog_topic)
@@ -238,7 +247,7 @@ class TaskFactory:
             config, transactional_id=clients.transactional_id(config, number), sizes=sizes
         )
         return KafkaSink(
-            self._topics(number),
+            self._topics(number, several),
             self.admin,
             changelog,
             lambda careful: clients.producer(
@@ -272,10 +281,6 @@ class TaskFactory:
 
 def _rates(config: Config) -> Rates:
     return Rates(config.audit.arrivals, config.audit.time)
-
-
-def _rules(config: Config) -> Rules:
-    return Rules(policy_for(config), Origins(config.input.topic).locate)
 
 
 def _bounds(config: Config, share: int) -> BatchLimits:

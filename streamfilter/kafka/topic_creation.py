@@ -19,6 +19,7 @@ from streamfilter.kafka.topics import (
     MESSAGE_BYTES,
     MESSAGE_LIMIT,
     described,
+    inputs_of,
     outputs_of,
     partitions_of,
     seen,
@@ -75,31 +76,33 @@ def create_all(config: Config, partitions: int) -> list[str]:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
     admin = admin_client(config)
-    missing = config.input.topic not in described(config, admin)
+    name = config.input.first
+    missing = name not in described(config, admin)
     with asked_once(cure=LATE):
         if missing:
-            _create(admin, NewTopic(config.input.topic, num_partitions=partitions))
-    seen(config, admin, [config.input.topic])
-    return [config.input.topic] * missing + create_outputs(config)
+            _create(admin, NewTopic(name, num_partitions=partitions))
+    seen(config, admin, [name])
+    return [name] * missing + create_outputs(config)
 
 
 def create_outputs(config: Config) -> list[str]:
-    """Create the missing output topics with the input's partition count; return their names.
+    """Create the missing output topics with as many partitions as the input; return their names.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
     admin = admin_client(config)
     topics = described(config, admin)
-    source = topics.get(config.input.topic)
-    if source is None:
+    sources = inputs_of(config, topics).values()
+    if not sources:
         return []
     missing = sorted(set(outputs_of(config)) - topics.keys())
     settings = {
         "message.timestamp.type": "CreateTime",
-        MESSAGE_LIMIT: str(source.message_bytes),
+        MESSAGE_LIMIT: str(max(source.message_bytes for source in sources)),
     }
+    partitions = max(source.partitions for source in sources)
     with asked_once(cure=LATE):
         for name in missing:
-            _create(admin, NewTopic(name, num_partitions=source.partitions, config=settings))
+            _create(admin, NewTopic(name, num_partitions=partitions, config=settings))
     return missing

@@ -20,6 +20,8 @@ from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ConfigError, Problem
 
 READ_SECONDS = 10.0
+TOPICS_MAX = 20
+"""A sample of several topics is read from so many of them."""
 POLL_SECONDS = 0.5
 """Longest wait between two looks at whether a stop was requested."""
 
@@ -95,18 +97,21 @@ def _records(
     renewed: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[Record]:
-    topic = topic or config.input.topic
     admin = clients.admin_client(config)
     known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
-    if topic not in known:
-        raise ConfigError([no_topic("input.topic", topic, known)])
-    with asked_once(), kafka_errors(f"reading {topic}"):
+    read = [topic] if topic else config.input.among(known)[:TOPICS_MAX]
+    for each in (topic,) if topic else config.input.exact:
+        if each not in known:
+            raise ConfigError([no_topic("input.topic", each, known)])
+    with asked_once(), kafka_errors(f"reading {topic or config.input.name}"):
         consumer = clients.consumer(
             config, clients.data_properties(config) | dict(properties or {})
         )
         try:
-            spots = sorted(known[topic].partitions)
-            yield from _read(consumer, topic, spots, count, earliest, renewed)
+            share = -(-count // max(1, len(read)))
+            for each in read:
+                spots = sorted(known[each].partitions)
+                yield from _read(consumer, each, spots, share, earliest, renewed)
         finally:
             consumer.close()
 

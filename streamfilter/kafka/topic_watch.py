@@ -16,7 +16,8 @@ issue 4605) if the connection to a group's coordinator is cut during a request.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -32,6 +33,8 @@ from streamfilter.stops import ExitCode, Stop, Temporary
 
 ASK_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
+LIST_SECONDS = 3.0
+"""Short: the process ends only when the list of topics has been answered."""
 MISSING_MAX = 2
 """Consecutive answers without a topic before it counts as deleted. A broker that has just
 restarted, or does not know a new topic yet, may once answer that there is none."""
@@ -51,8 +54,11 @@ class TopicsWatch:
             partitions: gets the counts of new partitions.
             clock: decides when to ask again.
         """
-        self._roles, self._partitions = config.topics, partitions
-        self._input, self._changelog = config.input.topic, config.changelog_topic
+        self._named, self._partitions = config.topics, partitions
+        self._input, self._changelog = config.input, config.changelog_topic
+        self._lister = ThreadPoolExecutor(1, "topics") if config.input.wildcards else None
+        self._listed: Future[Any] | None = None
+        """The names of all topics; the client has no call for it that does not wait."""
         self._admin, self._clock = admin, clock
         self._ask_at = clock.monotonic()
         self._answers: Mapping[str, Future[Any]] = {}
@@ -60,6 +66,12 @@ class TopicsWatch:
         self._announced = partitions.counts
         """Partition counts as logged last; a task's start may add newer ones to *partitions*."""
         self._missing: dict[str, int] = {}
+
+    @property
+    def _roles(self) -> dict[str, str]:
+        """Return the watched topics by their roles, with those that fit a pattern."""
+        fitting = self._partitions.read.difference(self._input.exact)
+        return {**self._named, **{f"input.topics ({each})": each for each in sorted(fitting)}}
 
     def expect(self, topic: str, topic_id: str) -> None:
         """Treat *topic* as recreated if its id is not *topic_id*."""
@@ -75,16 +87,36 @@ class TopicsWatch:
         if self._answers:
             if all(answer.done() for answer in self._answers.values()):
                 self._read()
+                self._take_up()
         elif self._clock.monotonic() >= self._ask_at:
             self._ask_at = self._clock.monotonic() + ASK_SECONDS
             self._admin.poll(0)  # librdkafka keeps its events until the next poll
+            if self._lister is not None and self._listed is None:
+                ask = partial(self._admin.list_topics, timeout=LIST_SECONDS)
+                self._listed = self._lister.submit(ask)
             wanted = TopicCollection(sorted(set(self._roles.values())))
             # `describe_topics` never creates a topic, even if the brokers allow it.
             self._answers = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
 
+    def _take_up(self) -> None:
+        """Let the tasks read new topics that fit ``input.topics``."""
+        if self._listed is None or not self._listed.done():
+            return
+        listed, self._listed = self._listed, None
+        if listed.exception() is not None:
+            return  # brokers are away; the next look asks again
+        found = listed.result().topics
+        for topic in set(self._input.among(found)) - self._partitions.read:
+            metadata = found[topic]
+            if metadata.error is None and metadata.partitions:
+                self._partitions.take_up(topic, len(metadata.partitions))
+                logger.warning("input.topics: %s is new, and read from its beginning", topic)
+
     def _read(self) -> None:
         answers, self._answers = self._answers, {}
         for role, topic in self._roles.items():
+            if topic not in answers:
+                continue  # it was taken up after the request
             try:
                 found = answers[topic].result()
             except KafkaException as error:
@@ -96,7 +128,14 @@ class TopicsWatch:
 
     def _count_missing(self, role: str, topic: str) -> None:
         self._missing[topic] = self._missing.get(topic, 0) + 1
-        if self._missing[topic] >= MISSING_MAX:
+        if self._missing[topic] < MISSING_MAX:
+            return
+        if topic in self._partitions.read and topic not in self._input.exact:
+            for known in (self._missing, self._ids, self._announced):
+                known.pop(topic, None)
+            self._partitions.drop(topic)
+            logger.warning("%s: it does not exist any more; the others are read", role)
+        else:
             raise _stop(
                 f"{role}: topic {topic!r} does not exist any more; nothing further is judged.\n"
                 "    ways out: bring the topic back, or change the configuration; what was "
@@ -118,7 +157,7 @@ class TopicsWatch:
         if new <= 0:
             return
         self._announced[topic] = count
-        if topic == self._input and not self._partitions.layout.whole:
+        if topic in self._partitions.read and not self._partitions.layout.whole:
             raise _stop(
                 f"{role}: topic {topic!r} has {count} partitions now, {new} of them new, and with "
                 "index.scope partition each has an index of its own: keys that moved to another "
@@ -133,7 +172,7 @@ class TopicsWatch:
         has = f"topic {topic!r} has {count} partitions now, {new} of them new"
         if topic == self._changelog:
             return f"{has}; they stay unused: there are no further tasks"
-        if topic == self._input:
+        if topic in self._partitions.read:
             return f"{has}; they are read from their beginning"
         return f"{has}; they are used from now on, and keys may move between partitions"
 

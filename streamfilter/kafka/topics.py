@@ -22,6 +22,7 @@ from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import stops, translated
 from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, brokers_of, listed
+from streamfilter.model import InputTopic
 from streamfilter.process.limits import Need
 from streamfilter.stops import Problem
 
@@ -87,7 +88,7 @@ def describe(
     metadata = listed(config, admin, seconds=seconds)
     found = {
         topic: count
-        for topic in config.topics.values()
+        for topic in dict.fromkeys([*config.topics.values(), *config.input.among(metadata)])
         if topic in metadata and (count := partitions_of(topic, metadata[topic]))
     }
     return {topic: Topic(n, settings_of(admin, topic, seconds)) for topic, n in found.items()}
@@ -138,10 +139,22 @@ def settings_of(admin: AdminClient, topic: str, seconds: float = CALL_SECONDS) -
     return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
 
+def inputs_of(config: Config, topics: Topics) -> dict[str, Topic]:
+    """Return the input topics among *topics*."""
+    return {name: topics[name] for name in config.input.among(topics)}
+
+
 def layout_of(config: Config, topics: Topics) -> Layout:
     """Return how many tasks there are, and on which partitions; the input must exist."""
     outputs = {name: topics[name].partitions for name in outputs_of(config) if name in topics}
-    return Layout(topics[config.input.topic].partitions, outputs, config.index.scope == "topic")
+    counts = {name: each.partitions for name, each in inputs_of(config, topics).items()}
+    several = [InputTopic(name, "", count) for name, count in counts.items()]
+    return Layout(
+        sum(counts.values()),
+        outputs,
+        config.index.scope == "topic",
+        tuple(several) if config.input.several else (),
+    )
 
 
 def need_of(config: Config) -> Need:
@@ -152,7 +165,7 @@ def need_of(config: Config) -> Need:
     """
     admin = admin_client(config)
     found = described(config, admin)
-    if config.input.topic not in found:
+    if not inputs_of(config, found):
         return Need()
     with asked_once():
         return Need(layout_of(config, found).tasks, brokers_of(admin))
@@ -169,20 +182,23 @@ def largest_output(config: Config, topics: Topics) -> int:
 
 def problems_of(config: Config, topics: Topics) -> list[Problem]:
     """Return the problems that keep `run` from starting. A missing changelog is not one."""
-    source = config.input.topic if config.input.topic in topics else None
+    source = next(iter(inputs_of(config, topics)), None)
     problems = [
         Problem(role, f"topic {topic!r} does not exist", _cure_of_missing(role, topic, source))
         for role, topic in config.topics.items()
         if topic not in topics and role != "index.changelog"
     ]
     changelog = topics.get(config.changelog_topic)
-    if changelog is not None and config.input.topic in topics:
+    if source is None and not config.input.exact:
+        cure = "create one of them, or check the names and the right to READ them"
+        problems.append(Problem("input.topics", f"no topic fits {config.input.name}", cure))
+    if changelog is not None and source is not None:
         problems += problems_of_changelog(config, changelog, layout_of(config, topics).tasks)
     return problems
 
 
 def _cure_of_missing(role: str, topic: str, source: str | None) -> str:
-    if role == "input.topic":
+    if role.startswith("input.topic"):
         return "check the name, and the right to READ it; streamfilter never creates its input"
     if source is None:
         return (
@@ -233,18 +249,21 @@ def widening(topic: str, partitions: int) -> str:
 def warnings_of(config: Config, topics: Topics) -> list[Problem]:
     """Return settings that work, but not as a reader of the manual may expect."""
     warnings = _warnings_of_changelog(config, topics)
-    source = topics.get(config.input.topic)
+    sources = inputs_of(config, topics)
     for role, topic in config.topics.items():
         known = topics.get(topic)
-        if known is None or source is None or role in ("input.topic", "index.changelog"):
+        if known is None or not sources or not role.startswith("output."):
             continue
         if known.settings.get(TIME_TYPE) == LOG_APPEND:
             got = f"topic {topic!r} has message.timestamp.type=LogAppendTime"
             cure = "use CreateTime to keep the records' timestamps"
             warnings.append(Problem(role, got, cure, warning=True))
-        warnings += _warnings_of_refusals(role, topic, known, source)
-        if known.partitions != source.partitions:
-            got = f"{topic!r} has {known.partitions} partitions, the input {source.partitions}"
+        for source in sources.values():
+            warnings += _warnings_of_refusals(role, topic, known, source)
+        counts = sorted({source.partitions for source in sources.values()})
+        if [known.partitions] != counts:
+            has = " or ".join(map(str, counts))
+            got = f"{topic!r} has {known.partitions} partitions, the input {has}"
             cure = "records are placed by key (murmur2); equal counts keep the partition number"
             warnings.append(Problem(role, got, cure, warning=True))
     return warnings
@@ -288,7 +307,7 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
         )
         found.append((setting, wanted, why))
     unused, has = [], changelog.partitions
-    if config.input.topic in topics and has > (used := layout_of(config, topics).tasks):
+    if inputs_of(config, topics) and has > (used := layout_of(config, topics).tasks):
         got = f"topic {name!r} has {has} partitions, and {used} of them are used"
         cure = "nothing to do: the others stay empty"
         unused = [Problem("index.changelog", got, cure, warning=True)]

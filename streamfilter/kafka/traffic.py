@@ -89,7 +89,9 @@ class Feed:
                 f"topic {self._topic} was not filled: {error.args[0].str()}"
             ) from error
         if self._topic not in topics:
-            raise TrafficError(f"there is no topic {self._topic}; input.topic names it")
+            raise TrafficError(
+                f"there is no topic {self._topic}; input.topic (or input.topics) names it"
+            )
         return len(topics[self._topic].partitions)
 
     def flush(self) -> None:

@@ -106,7 +106,7 @@ def accept(next_positions: Positions, records: Sequence[Record]) -> Accepted:
     new: list[Record] = []
     reread: list[Record] = []
     for record in records:
-        known = next_positions.get(record.source.partition, 0)
+        known = next_positions.get(record.source.number, 0)
         (new if record.source.offset >= known else reread).append(record)
     return Accepted(new, reread)
 

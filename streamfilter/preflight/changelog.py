@@ -48,7 +48,7 @@ def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     admin = admin_client(config)
     found = topics.described(config, admin)
     changelog = found.get(config.changelog_topic)
-    if changelog is None or config.input.topic not in found:
+    if changelog is None or not topics.inputs_of(config, found):
         return [], []
     layout, name = topics.layout_of(config, found), config.changelog_topic
     used = min(changelog.partitions, layout.tasks)

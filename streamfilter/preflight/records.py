@@ -70,7 +70,7 @@ def check_boilerplate(config: Config, texts: Sequence[str]) -> list[Problem]:
             boilerplate.KEY,
             f"the table no longer fits the stream: of the latest {counted(len(texts), 'document')} "
             f"{said} of their shingles",
-            f"make a new one: streamfilter boilerplate --topic {config.input.topic} -o PATH; it is "
+            f"make a new one: streamfilter boilerplate --topic {config.input.first} -o PATH; it is "
             "another scheme, so begin with an empty index",
             warning=True,
         )
@@ -91,8 +91,8 @@ def _broken(config: Config, look: Look) -> list[Problem]:
     return [
         Problem(
             "input.fields" if config.input.records else "input.text",
-            f"{broken:,} of the latest {counted(read, 'record')} of {config.input.topic} cannot "
-            f"be read and would be dead letters: {reasons}; for example partition "
+            f"{broken:,} of the latest {counted(read, 'record')} of {config.input.name} cannot "
+            f"be read and would be dead letters: {reasons}; for example {example.topic}, partition "
             f"{example.partition}, offset {example.offset}",
             "; ".join([*advice(config, look.proposal), peek]),
             warning=not topic_sample.would_pause(config, read, broken) and broken < read,

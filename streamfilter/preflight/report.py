@@ -81,7 +81,7 @@ class Preflight:
         config, scheme = self.config, self.config.scheme()
         asked = "the broker agrees" if self.connected else "the broker was not asked: --connect"
         return (
-            f"ok: {config.input.topic} → {config.output.unique}, duplicates to "
+            f"ok: {config.input.name} → {config.output.unique}, duplicates to "
             f"{config.output.duplicates}; {scheme.bands} bands x {scheme.rows} rows, scheme "
             f"{scheme.fingerprint} ({asked})"
         )

@@ -26,11 +26,12 @@ from streamfilter.engine.changelog import writer_of
 from streamfilter.engine.changelog_header import (
     BEGIN,
     END,
+    GROWN,
     HEADER,
-    REWRITING,
     Header,
     decode_header,
     kind_of,
+    part_of,
 )
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Changelog, Watermarks
@@ -113,7 +114,7 @@ class IndexKeeper:
                         if bounds.start > 0 and not headed:
                             return (yield from self._without_header(bounds))
                         header = decode_header(entry.value)
-                        if header.anew == END:  # it holds no batch
+                        if header.anew in (END, GROWN):  # the records before it are lost
                             return (yield from self._without_header(bounds))
                         self._header = header
                         self._refuse_other_group(self._header.group)
@@ -149,11 +150,10 @@ class IndexKeeper:
         with closing(self._changelog.read(self._searched, bounds.end)) as reader:
             while not reader.done:
                 for entry in reader.read(READ_RECORDS, READ_SECONDS):
-                    if not entry.value.startswith(REWRITING):
-                        continue
-                    if decode_header(entry.value).anew == BEGIN:
+                    part = part_of(entry.value)
+                    if part == BEGIN:
                         self._begun = entry.offset
-                    elif self._begun >= 0:
+                    elif part == END and self._begun >= 0:
                         self.anew, self.lost = self._begun, -1
                 self._searched = reader.position
                 yield State.RESTORING, ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from streamfilter.engine.ports import Clock, LogError, RecordSource
+from streamfilter.engine.start_checks import Names
 from streamfilter.model import Positions
 
 HELD_SECONDS = 10.0
@@ -20,8 +21,8 @@ HELD_SECONDS = 10.0
 class OpenTransactions:
     """Watches the positions of one task."""
 
-    def __init__(self, source: RecordSource, clock: Clock, topic: str) -> None:
-        self._source, self._clock, self._topic = source, clock, topic
+    def __init__(self, source: RecordSource, clock: Clock, names: Names) -> None:
+        self._source, self._clock, self._names = source, clock, names
         self._stood: dict[int, tuple[int, float]] = {}
         """By partition: a position with records after it, and the time it was first seen there."""
         self._ask_at = 0.0
@@ -48,11 +49,12 @@ class OpenTransactions:
         """Return a message about the partition held back; empty if there is none known."""
         if not self._found:
             return ""
-        partition, offset = min(self._found.items())
+        number, offset = min(self._found.items())
+        topic, partition = self._names.spot(number)
         more = f" (and {len(self._found) - 1} more)" if len(self._found) > 1 else ""
         return (
-            f"{self._topic}/{partition} waits at offset {offset}{more}: a transaction of another "
+            f"{topic}/{partition} waits at offset {offset}{more}: a transaction of another "
             "producer is open there, and brokers end it after its transaction.timeout.ms. "
-            f"`kafka-transactions.sh describe-producers --topic {self._topic} --partition "
+            f"`kafka-transactions.sh describe-producers --topic {topic} --partition "
             f"{partition}` names it"
         )

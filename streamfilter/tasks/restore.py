@@ -32,6 +32,7 @@ from streamfilter.engine.changelog_header import (
     BATCH,
     BEGIN,
     DOCUMENT,
+    END,
     FORGET,
     HEADER,
     Header,
@@ -46,6 +47,7 @@ from streamfilter.engine.start_checks import (
     refuse_other_writer,
 )
 from streamfilter.index.errors import DiskFull, FormatError
+from streamfilter.index.input_table import FACT, InputTable
 from streamfilter.index.protocol import Additions, Changes, Index, Removals
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.forgetting import removals_of
@@ -101,6 +103,8 @@ class Replay:
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
         self._opens: Window | None = None
+        self._inputs = InputTable()
+        """The table of the last header, until it is a fact of the index."""
         self._last: tuple[Entry, changelog.BatchRecord] | None = None
         progress = index.progress
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
@@ -196,7 +200,8 @@ class Replay:
             self._writers = {batch.writer}
 
     def _head(self, entry: Entry, header: Header) -> None:
-        if header.anew:
+        self._inputs = header.inputs if header.inputs.runs else self._inputs
+        if header.anew in (BEGIN, END):
             self._anew = header.anew == BEGIN
             if self._next is None and header.window is None:
                 self._next = 0  # no window was dropped, so the rewrite has all batches
@@ -247,11 +252,14 @@ class Replay:
         changes = Changes(progress, self._additions(entry.offset), marks, removals, self._opens)
         while True:
             try:
+                if self._inputs.runs:  # it is committed, even if the write fails
+                    self._index.remember(FACT, self._inputs.encode())
                 self._index.apply(changes)
                 break
             except DiskFull as error:
                 yield str(error)
         self._documents, self._marks, self._last, self._opens = [], [], None, None
+        self._inputs = InputTable()
         self._forgotten = []
         kill_point("restore.applied")
 

@@ -6,8 +6,11 @@ does one piece and returns, so that the service can poll the membership between 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Clock, Layout, LogError, RecordSource
+from streamfilter.engine.start_checks import Names
 from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.transactor import Transactor
 from streamfilter.index.protocol import Index
@@ -35,15 +38,16 @@ class StallDetector:
     that a process that was paused does not report itself.
     """
 
-    def __init__(self, source: RecordSource, clock: Clock, *, seconds: float) -> None:
+    def __init__(self, source: RecordSource, clock: Clock, names: Names, *, seconds: float) -> None:
         """Begin as if a record had just moved.
 
         Args:
             source: its `unread` reads with another consumer.
             clock: for the time between two checks.
+            names: for messages.
             seconds: time from the last move until the task counts as stuck.
         """
-        self._source, self._clock, self._seconds = source, clock, seconds
+        self._source, self._clock, self._names, self._seconds = source, clock, names, seconds
         self.moved()
 
     def moved(self) -> None:
@@ -63,7 +67,7 @@ class StallDetector:
             return ""
         return (
             f"nothing was committed for {self._seconds:g} s, though another consumer reads records "
-            f"from the positions {dict(sorted(positions.items()))} on"
+            f"from the positions {self._names.named(dict(sorted(positions.items())))} on"
         )
 
     def _unread(self, positions: Positions) -> bool:
@@ -92,13 +96,15 @@ class Task:
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
         stuck = parts.bounds.stuck_seconds
-        self._progress = StallDetector(parts.source, parts.clock, seconds=stuck)
+        self._progress = StallDetector(parts.source, parts.clock, plan.names, seconds=stuck)
         self.doing: Doing = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
-        self._held = OpenTransactions(parts.source, parts.clock, plan.names.topic)
+        self._held = OpenTransactions(parts.source, parts.clock, plan.names)
         self.partitions: tuple[int, ...] = ()
-        """Input partitions that the last start found."""
+        """Numbers of the input partitions that the last start found."""
+        self._read: Mapping[str, int] = {}
+        """The same partitions, by their names."""
         self.restart()
 
     @property
@@ -126,11 +132,17 @@ class Task:
 
     def follow(self, layout: Layout) -> None:
         """Begin again if the topics' numbers of partitions differ from those of the last start."""
-        if self._transactor is None or self._starter.layout == layout:
+        begun = self._starter.layout
+        names = {each.name for each in layout.topics}
+        waits = any(each.name not in names for each in begun.topics)  # for one that is gone
+        if begun == layout or (self._transactor is None and not waits):
             return
-        self._parts.observer.process.loudly(
-            f"{self.label} begins again: topics have more partitions, and it uses them all"
-        )
+        if self._script is not None:
+            self._script.close()
+        why = "topics have more partitions, and it uses them all"
+        if names != {each.name for each in begun.topics}:
+            why = f"it reads {len(names)} topics now, and read {len(begun.topics)}"
+        self._parts.observer.process.loudly(f"{self.label} begins again: {why}")
         self.restart()
 
     def rebuild(self, why: str) -> None:
@@ -169,7 +181,10 @@ class Task:
             return self._started_a_piece()
         self._parts.observer.process.spent("start")
         self._transactor, self._script = transactor, None
-        self.partitions = tuple(transactor.position.positions)
+        read = self._parts.inputs.only_present(transactor.position.positions)
+        self.partitions, before = tuple(read), self._read
+        self._read = self._plan.names.places(read)
+        self._parts.observer.process.left(before.keys() - self._read.keys())
         self.doing = State.RUNNING, ""
         self._show(transactor)
         return StepResult.STARTED
@@ -204,12 +219,15 @@ class Task:
         index, parts = self._keeper.index, self._parts
         if index is None:
             return
-        positions, topic = transactor.position.positions, self._plan.names.topic
+        positions = parts.inputs.only_present(transactor.position.positions)
+        names = self._plan.names
         now = parts.clock.monotonic()
         lag = self._lag(transactor) if now >= self._lag_at else None
         self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
         parts.observer.holding(index)
-        parts.observer.process.at(positions, lag, topic, index.progress.highest_timestamp)
+        behind = None if lag is None else names.places(lag)
+        newest = index.progress.highest_timestamp
+        parts.observer.process.at(names.places(positions), behind, newest)
         if now >= self._measure_at:
             parts.observer.occupying(index, index.usage())
             self._measure_at = now + MEASURE_SECONDS
@@ -242,7 +260,7 @@ class Task:
         self._parts.source.close()
         self._keeper.close()
         self._parts.observer.process.stuck(self.label, "")
-        self._parts.observer.process.left(self.partitions, self._plan.names.topic)
+        self._parts.observer.process.left(self._read)
         if self._parts.trimming is not None:
             self._parts.trimming.close()
         kill_point("close.done")

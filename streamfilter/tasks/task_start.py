@@ -15,6 +15,7 @@ and then our own counters are wrong.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
@@ -27,10 +28,11 @@ from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transactor import Transactor
 from streamfilter.engine.trimming import said_of_lost_beginning
 from streamfilter.engine.writer_check import WriterCheck
+from streamfilter.index.input_table import FACT, ONE_TOPIC, InputTable, table_of
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
-from streamfilter.model import Positions
+from streamfilter.model import InputTopic, Positions
 from streamfilter.process.health import State
 from streamfilter.tasks.changelog_rewrite import Rewriting
 from streamfilter.tasks.index_storage import IndexKeeper, Opened
@@ -61,7 +63,8 @@ class TaskStart:
         )
         kill_point("start.producer")
         self.layout = yield from patiently(State.STARTING, parts.layout)
-        partitions = self.layout.read_by(self._plan.number)
+        inputs = parts.inputs
+        partitions = inputs.take(inputs.table, self.layout, self._plan.number)
         committed = yield from patiently(State.STARTING, source.committed, partitions)
         remembered, present = yield from patiently(State.STARTING, source.ids)
         accept = self._plan.accept_positions
@@ -79,16 +82,18 @@ class TaskStart:
         opened = yield from self._keeper.opened(header, bounds)
         kill_point("start.identity")
         if header is None:
-            positions = yield from patiently(
-                State.STARTING, source.start_positions, partitions, self._plan.start
-            )
-            position = TaskPosition(positions, Progress(positions=positions), opened.writer)
+            position = yield from self._first_position(opened, partitions)
+            numbered = ONE_TOPIC
         else:
             yield from self._catch_up(opened, bounds)
             if not (yield from self._is_complete(opened.index, bounds)):
                 return (yield from self.run())
             if (yield from self._was_late(opened.index, self.layout)):
                 return (yield from self.run())
+            numbered = self._numbered(opened.index, committed, remembered)
+            before = inputs.table
+            partitions = inputs.take(numbered, self.layout, self._plan.number)
+            committed = inputs.renumbered(committed, before)
             position = yield from self._position(opened, committed, partitions)
         self._parts.forwarder.place_by(self.layout)
         self._parts.incoming.refusals.begin_at(position.positions)
@@ -98,7 +103,9 @@ class TaskStart:
         writer_check = WriterCheck(
             parts.changelog, parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
-        own = Header(opened.identity.encode(), names.group, self._plan.bucket_cap)
+        own = Header(
+            opened.identity.encode(), names.group, self._plan.bucket_cap, inputs=inputs.table
+        )
         if self._plan.rewrite_changelog and self._lost(opened.index):
             rewriting = Rewriting(self._parts, opened.index, position, writer_check, own)
             yield from rewriting.run()
@@ -109,9 +116,9 @@ class TaskStart:
             self._parts, opened.index, opened.sketcher, position, writer_check, own
         )
         if header is None:
-            # It may be aborted like any other: poll the membership, then try it again.
-            while transactor.open_changelog() is StepResult.RETRY:
-                yield State.STARTING, "the first transaction was aborted"
+            yield from _written(transactor.open_changelog)
+        elif inputs.table != numbered:
+            yield from _written(transactor.number_inputs)
         return transactor
 
     def _catch_up(self, opened: Opened, bounds: Watermarks) -> Script[None]:
@@ -165,34 +172,91 @@ class TaskStart:
         A predecessor has read those partitions, but the broker that was asked did not know them.
         """
         clock = self._parts.clock
-        missing = max(index.progress.positions or {0: 0}) - (layout.inputs - 1)
+        missing = self._unknown_to(layout, index)
         deadline = clock.monotonic() + HEAR_SECONDS
         while missing > 0 and clock.monotonic() < deadline:
             yield State.STARTING, f"brokers do not know yet of {missing} partitions of the input"
             clock.sleep(ASK_SECONDS)
             found = yield from patiently(State.STARTING, self._parts.layout)
-            if found.inputs > layout.inputs:
+            if self._unknown_to(found, index) < missing:
                 return True
         return False
+
+    def _unknown_to(self, layout: Layout, index: Index) -> int:
+        """Return how many partitions that the *index* has read are not in the *layout*.
+
+        A topic that is gone does not count: its numbers wait for it.
+        """
+        if not self._parts.inputs.several:
+            return max(0, max(index.progress.positions or {0: 0}) - (layout.inputs - 1))
+        known = table_of(index.fact(FACT)).topics
+        numbered = (
+            (known[each.name].partitions, each) for each in layout.topics if each.name in known
+        )
+        return sum(max(0, count - each.partitions) for count, each in numbered)
+
+    def _numbered(self, index: Index, committed: Positions, remembered: str) -> InputTable:
+        """Return the index's table of several topics, after a check against those that exist.
+
+        A changelog of one topic is continued if the group has offsets of one topic only.
+
+        Raises:
+            Refusal: a topic was recreated, or the table is not for these settings.
+        """
+        names, inputs, table = self._plan.names, self._parts.inputs, table_of(index.fact(FACT))
+        if not inputs.several:
+            if table.runs:
+                raise start_checks.refuse_numbered(names, sorted(table.topics))
+            return table
+        if not table.runs:
+            topics = sorted({inputs.spot(number)[0] for number in committed})
+            if len(topics) != 1:
+                raise start_checks.refuse_unnumbered(names, topics)
+            count = max(index.progress.positions or {0: 0}) + 1
+            table = InputTable((InputTopic(topics[0], remembered, count),))
+        for topic in self.layout.topics:
+            known = table.topics.get(topic.name, topic)
+            if known.partitions > topic.partitions:
+                raise start_checks.refuse_shrunk(names, topic.name, known.partitions)
+            for message in start_checks.refuse_other_input(
+                replace(names, topic=topic.name),
+                known.id,
+                topic.id,
+                accept=self._plan.accept_positions,
+            ):
+                self._observer.loudly(message)
+        return table
+
+    def _first_position(self, opened: Opened, partitions: tuple[int, ...]) -> Script[TaskPosition]:
+        """Return where a new changelog begins."""
+        ask = self._parts.source.start_positions
+        positions = yield from patiently(State.STARTING, ask, partitions, self._plan.start)
+        return TaskPosition(positions, Progress(positions=positions), opened.writer)
 
     def _position(
         self, opened: Opened, committed: Positions, partitions: tuple[int, ...]
     ) -> Script[TaskPosition]:
         """Return where to go on, given the group's offsets and the changelog's positions."""
         plan, progress, source = self._plan, opened.index.progress, self._parts.source
-        begin = start_checks.reconcile(
-            plan.names,
-            committed,
-            dict(progress.positions or {}),
-            partitions,
-            accept=plan.accept_positions,
-        )
         earliest = yield from patiently(
             State.STARTING, source.start_positions, partitions, "earliest"
         )
+        judged, inputs = dict(progress.positions or {}), self._parts.inputs
+        begin = start_checks.reconcile(
+            plan.names,
+            committed,
+            judged,
+            inputs.reserved or partitions,
+            accept=plan.accept_positions,
+            begin=inputs.of_new_topics(earliest, judged),
+        )
         latest = yield from patiently(State.STARTING, source.start_positions, partitions, "latest")
-        positions = start_checks.refuse_lost_input(
-            plan.names, begin.positions, earliest, latest, accept=plan.accept_positions
+        positions = dict(begin.positions) | start_checks.refuse_lost_input(
+            plan.names,
+            inputs.only_present(begin.positions),
+            earliest,
+            latest,
+            accept=plan.accept_positions,
         )
         for message in begin.loudly:
             self._observer.loudly(message)
@@ -201,3 +265,9 @@ class TaskStart:
             for p, offset in begin.known.items()
         }
         return TaskPosition(positions, replace(progress, positions=known), opened.writer)
+
+
+def _written(header: Callable[[], StepResult]) -> Script[None]:
+    """Write a *header* in a transaction, which may be aborted like any other."""
+    while header() is StepResult.RETRY:  # the membership is polled before the next try
+        yield State.STARTING, "the first transaction was aborted"

@@ -147,4 +147,4 @@ class Preparing:
 def _partitions(documents: Sequence[Record], partition: int | None) -> I64:
     if partition is not None:
         return np.full(len(documents), partition, np.int64)
-    return np.array([each.source.partition for each in documents], np.int64)
+    return np.array([each.source.number for each in documents], np.int64)

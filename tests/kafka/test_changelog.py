@@ -320,8 +320,8 @@ def test_a_record_that_forgets_nobody_or_the_impossible_is_refused(body: str) ->
 
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
-    with pytest.raises(FormatError, match="version 6; this streamfilter reads"):
-        kind_of(b"\x06" + value[1:])
+    with pytest.raises(FormatError, match="version 7; this streamfilter reads"):
+        kind_of(b"\x07" + value[1:])
     for version in (2, 3, 4):
         with pytest.raises(FormatError, match=f"type 1 has no version {version}"):
             kind_of(bytes([version, HEADER]) + value[2:])

@@ -57,7 +57,7 @@ def test_offsets_of_a_topic_that_brokers_do_not_know_of_yet_are_asked_for_again(
     stage: Stage,
 ) -> None:
     admin = clients.admin_client(load_config([stage.configuration()]))
-    spots = [TopicPartition(stage.changelog, 0)]
+    spots = {0: TopicPartition(stage.changelog, 0)}
     with pytest.raises(Retriable):
         list_offsets(admin, spots, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 

@@ -28,7 +28,7 @@ def test_who_is_not_answered_is_asked_by_a_new_client(
     data = Renewed(lambda: consumer_at(next(places), stage.group), seconds=1.0)
 
     def ask() -> dict[int, int]:
-        wanted = [TopicPartition(stage.input, 0)]
+        wanted = {0: TopicPartition(stage.input, 0)}
         return data.ask(lambda consumer: committed(consumer, wanted, "asking"))
 
     with pytest.raises(Retriable):

@@ -109,16 +109,16 @@ def test_what_a_person_may_have_to_act_upon_is_a_warning(state, caplog):
 def test_a_lag_is_unknown_while_no_broker_is_reached():
     health, metrics = Health(), Metrics()
     observer = Observer(metrics, health, SystemClock())
-    observer.at({0: 5}, {0: 3}, "in")
+    observer.at({"in/0": 5}, {"in/0": 3})
     assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 3
     observer.enter(State.UNREACHABLE, "why")
-    observer.at({0: 5}, {0: 0}, "in")
+    observer.at({"in/0": 5}, {"in/0": 0})
     assert health.status.lag == {}
     assert not health.ready
     assert isnan(scraped(metrics)["streamfilter_consumer_lag_records", ()])
     assert isnan(scraped(metrics)["streamfilter_consumer_lag_seconds", ()])
     observer.enter(State.RUNNING)
-    observer.at({0: 5}, {0: 1}, "in")
+    observer.at({"in/0": 5}, {"in/0": 1})
     assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 1
 
 

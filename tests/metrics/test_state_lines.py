@@ -54,7 +54,7 @@ def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once
         observer.owning(["g.0", "g.1"], 3)
     observer.enter(State.RUNNING)
     for lag in (7, 0, 0, 3, 0):
-        observer.at({0: 5}, {0: lag}, "docs")
+        observer.at({"docs/0": 5}, {"docs/0": lag})
         observer.enter(State.RUNNING)
     assert caplog.messages == [
         "initialising 2 tasks", "running", "caught up with the input"
@@ -63,7 +63,7 @@ def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once
     assert vars(caplog.records[-1])["index_documents"] == 0
     observer.enter(State.PAUSED_DISK)
     observer.enter(State.RUNNING)
-    observer.at({0: 5}, {0: 0}, "docs")
+    observer.at({"docs/0": 5}, {"docs/0": 0})
     assert caplog.messages[-2:] == ["running", "caught up with the input"]
 
 

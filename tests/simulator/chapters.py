@@ -16,7 +16,7 @@ from streamfilter.model import BatchMark
 from tests.simulator import events
 from tests.simulator.broker import Partition, Txn
 from tests.simulator.log import CHANGELOG, INPUT
-from tests.truth.changelog import ANEW, BATCH, HEADER, WRITER_BYTES, Failure, read_batches
+from tests.truth.changelog import BATCH, HEADER, WRITER_BYTES, Failure, read_batches
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _turns(story: Story, refused: set[str], *, rewrites: bool) -> None:
 
 
 def _ended_anew(changelog: Partition) -> int:
-    return sum(v[0] == ANEW and b'"anew":"end"' in v for _, v in changelog.committed(0))
+    return sum(v[1] == HEADER and b'"anew":"end"' in v for _, v in changelog.committed(0))
 
 
 def add_partition(story: Story) -> None:

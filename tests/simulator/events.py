@@ -118,8 +118,23 @@ def widen(story: Story) -> None:
     for topic in (INPUT, *OUTPUTS):
         world.broker.topics[topic].append(Partition(f"{topic}/{p}"))
     story.inputs[p], story.turns[p] = [], []
+    # A name that comes first by name, once a table has numbered the others.
+    world.topics.append(f"{'a' if story.known(0) else 'm'}{p}")
     world.partitions, world.grown_at = p + 1, world.now
     world.tell("operator", f"adds partition {p}")
+
+
+def hide_or_show(story: Story) -> None:
+    """One of several topics is gone, or those that were gone are back."""
+    world = story.world
+    if not world.shape.several or not story.known(0):
+        return
+    if world.hidden:
+        world.tell("brokers", f"show {sorted(world.hidden)} again")
+        world.hidden.clear()
+    else:
+        world.hidden.add(story.hides.choice(world.topics))
+        world.tell("brokers", f"do not show {sorted(world.hidden)} any more")
 
 
 _EVENTS = {

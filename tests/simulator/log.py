@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from streamfilter.engine.inputs import Inputs
 from streamfilter.engine.ports import (
     Abortable,
     Blame,
@@ -38,8 +40,9 @@ INPUT, CHANGELOG = "input", "changelog"
 class _Client:
     """What the clients of one task in one process share."""
 
-    def __init__(self, world: World, life: Life, task: int) -> None:
+    def __init__(self, world: World, life: Life, task: int, inputs: Inputs | None = None) -> None:
         self._world, self._life, self._broker = world, life, world.broker
+        self._inputs = inputs
         self._task = task
         self._tid = f"group.{task}"
 
@@ -52,6 +55,12 @@ class _Client:
     def _query(self, name: str) -> None:
         self._world.query(self._life, name)
 
+    def _spots(self, numbers: Iterable[int]) -> dict[int, int]:
+        """Return the partition of each number that the engine uses, if it exists now."""
+        if (inputs := self._inputs) is None:
+            return {number: number for number in numbers}
+        return {n: int(inputs.spot(n)[0][1:]) for n in numbers if n in inputs.present}
+
     def _changelog(self) -> Partition:
         found = self._broker.topics.get(CHANGELOG)
         if found is None:
@@ -62,31 +71,31 @@ class _Client:
 class SimSource(_Client):
     """`ports.RecordSource`."""
 
-    def __init__(self, world: World, life: Life, task: int) -> None:
-        super().__init__(world, life, task)
+    def __init__(self, world: World, life: Life, task: int, inputs: Inputs | None = None) -> None:
+        super().__init__(world, life, task, inputs)
         self._fetch: Positions = {}
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         self._query("committed")
-        if self._broker.unstable(tuple(partitions)):
+        if self._broker.unstable(tuple(self._spots(partitions).values())):
             self._world.advance(0.2)
             raise Retriable("UNSTABLE_OFFSET_COMMIT")
         offsets = self._broker.offsets
-        return {p: offsets[p] for p in partitions if p in offsets}
+        return {n: offsets[p] for n, p in self._spots(partitions).items() if p in offsets}
 
     def ids(self) -> tuple[str, str]:
         return "", ""
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         self._query("start_positions")
-        spots = {p: self._broker.topics[INPUT][p] for p in partitions}
+        spots = {n: self._broker.topics[INPUT][p] for n, p in self._spots(partitions).items()}
         if start == "earliest":
             return {p: spot.start for p, spot in spots.items()}
         return {p: spot.stable for p, spot in spots.items()}
 
     def assign(self, positions: Positions) -> None:
         self._port("assign")
-        self._fetch = dict(positions)
+        self._fetch = {n: positions[n] for n in self._spots(positions)}
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         self._port("consume")
@@ -94,8 +103,9 @@ class SimSource(_Client):
         if self._world.chance("unavailable"):
             return found
         wanted = rng.randint(1, count)
-        for p in rng.sample(sorted(self._fetch), len(self._fetch)):
-            spot, begin = self._broker.topics[INPUT][p], self._fetch[p]
+        for n in rng.sample(sorted(self._fetch), len(self._fetch)):
+            p = self._spots([n])[n]
+            spot, begin = self._broker.topics[INPUT][p], self._fetch[n]
             if not spot.start <= begin <= spot.end:
                 raise InputLost(f"{INPUT}/{p} at {begin}: OFFSET_OUT_OF_RANGE")
             share = rng.randint(0, wanted - len(found)) if len(self._fetch) > 1 else wanted
@@ -103,11 +113,13 @@ class SimSource(_Client):
                 if share == 0:
                     break
                 share -= 1
+                if self._inputs is not None:
+                    record = replace(record, source=replace(record.source, numbered=n))
                 found.append(record)
-                self._fetch[p] = offset + 1
+                self._fetch[n] = offset + 1
             else:
                 if rng.random() < 0.5:  # the event that the end was reached comes with a next fetch
-                    self._fetch[p] = max(self._fetch[p], spot.stable)
+                    self._fetch[n] = max(self._fetch[n], spot.stable)
         if not found:
             self._world.advance(timeout)
         return found
@@ -118,10 +130,11 @@ class SimSource(_Client):
     def unread(self, positions: Positions) -> bool:
         self._query("unread")
         spots = self._broker.topics[INPUT]
-        return any(True for p, o in positions.items() for _ in spots[p].committed(o))
+        places = self._spots(positions).items()
+        return any(True for n, p in places for _ in spots[p].committed(positions[n]))
 
     def ends(self) -> Positions:
-        return {p: self._broker.topics[INPUT][p].end for p in self._fetch}
+        return {n: self._broker.topics[INPUT][p].end for n, p in self._spots(self._fetch).items()}
 
     def close(self) -> None:
         """Nothing to release."""
@@ -160,8 +173,8 @@ class SimChangelog(_Client):
 class SimSink(_Client):
     """`ports.Sink`."""
 
-    def __init__(self, world: World, life: Life, task: int) -> None:
-        super().__init__(world, life, task)
+    def __init__(self, world: World, life: Life, task: int, inputs: Inputs | None = None) -> None:
+        super().__init__(world, life, task, inputs)
         self._dead: LogError | None = OutcomeUnknown("there is no producer")
         self._epoch, self._initialising = -1, False
         self._txn: Txn | None = None
@@ -331,7 +344,8 @@ class SimSink(_Client):
             self._world.group.check(member.token)
         except ProducerFenced as error:
             raise self._kill(error) from error
-        txn.offsets = {**(txn.offsets or {}), **positions}
+        offsets = {p: positions[n] for n, p in self._spots(positions).items()}
+        txn.offsets = {**(txn.offsets or {}), **offsets}
         self._txn = txn
         if lost:
             raise Retriable("send_offsets: no reply")

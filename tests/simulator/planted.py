@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from streamfilter.engine import (
+    changelog_header,
     forwarding,
+    inputs,
     micro_batches,
     pace,
     refusals,
@@ -24,7 +26,7 @@ from streamfilter.engine import (
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.task_position import TaskPosition
-from streamfilter.index import memory
+from streamfilter.index import input_table, memory
 from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import buckets
 from streamfilter.index.errors import DiskFull, IndexMismatch
@@ -422,7 +424,7 @@ def what_has_no_end_is_believed(patch: pytest.MonkeyPatch) -> None:
         begun = [
             offset
             for offset, value in self._changelog._changelog().committed(bounds.start)
-            if value.startswith(index_storage.REWRITING) and b'"anew":"begin"' in value
+            if value[1] == changelog_header.HEADER and b'"anew":"begin"' in value
         ]
         if not begun:
             return (yield from real(self, bounds))
@@ -600,6 +602,33 @@ def whoever_gets_a_spare_partition_has_a_task(patch: pytest.MonkeyPatch) -> None
     only_in_worlds(patch, rates=CALM, tasks=1)
 
 
+def topics_are_numbered_by_name(patch: pytest.MonkeyPatch) -> None:
+    """A start numbers the topics that exist, and does not ask what the changelog says."""
+    real = inputs.Inputs.take
+    patch.setattr(
+        inputs.Inputs, "take", lambda self, table, *rest: real(self, input_table.ONE_TOPIC, *rest)
+    )
+    only_in_worlds(patch, rates={**CALM, "crash": 0.01}, tasks=1, several=True)
+
+
+def a_restore_does_not_hear_of_topics(patch: pytest.MonkeyPatch) -> None:
+    """Only the owner that wrote a table has it."""
+    real = restore.Replay._head
+
+    def head(self: Any, entry: Any, header: Any) -> None:
+        real(self, entry, header)
+        self._inputs = input_table.ONE_TOPIC
+
+    patch.setattr(restore.Replay, "_head", head)
+    only_in_worlds(patch, rates={**CALM, "crash": 0.01}, tasks=1, several=True)
+
+
+def a_changelog_may_begin_with_further_topics(patch: pytest.MonkeyPatch) -> None:
+    """A header in the middle looks like a beginning, once the records before it are deleted."""
+    patch.setattr(transactor, "GROWN", "")
+    only_in_worlds(patch, rates=CALM, tasks=1, several=True)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -652,5 +681,8 @@ PLANTED = tuple(
         (what_has_no_end_is_believed, "stop"),
         (what_is_written_anew_is_read_again, "stop"),
         (whoever_gets_a_spare_partition_has_a_task, "bug"),
+        (topics_are_numbered_by_name, "changelog"),
+        (a_restore_does_not_hear_of_topics, "stop"),
+        (a_changelog_may_begin_with_further_topics, "changelog"),
     )
 )

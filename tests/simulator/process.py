@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -14,9 +14,11 @@ from streamfilter.engine.batch_preparation import Incoming
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.inputs import Inputs
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.parts import BatchLimits, Parts
+from streamfilter.engine.ports import Layout
 from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.start_checks import Names
 from streamfilter.engine.trimming import Trimming
@@ -232,7 +234,8 @@ class Process:
     # The engine.
 
     def _names(self, number: int) -> Names:
-        return Names("group", INPUT, f"{CHANGELOG}/{number}", self.disks[number].name)
+        inputs = Inputs("topics", several=True) if self.world.shape.several else None
+        return Names("group", INPUT, f"{CHANGELOG}/{number}", self.disks[number].name, inputs)
 
     def _standbys(self, life: Life, clock: SimClock) -> Standbys:
         shape = self.world.shape
@@ -272,9 +275,10 @@ class Process:
             end = self.world.broker.topics[CHANGELOG][number].end
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
         changelog, teller = SimChangelog(self.world, life, number), FilterTeller(self.world, life)
+        several = plan.names.inputs
         parts = Parts(
-            source=SimSource(self.world, life, number),
-            sink=SimSink(self.world, life, number),
+            source=SimSource(self.world, life, number, several),
+            sink=SimSink(self.world, life, number, several),
             changelog=changelog,
             layout=partial(self.world.ask_layout, life),
             rates=AUDITED,
@@ -287,7 +291,8 @@ class Process:
                 _reader(shape.updates), _destinations(self.world.partitions), refusals=Refusals()
             ),
             forwarder=_forwarder(self.world.partitions),
-            rules=Rules(policy(shape.updates), partial(Source, INPUT)),
+            rules=Rules(policy(shape.updates), partial(_locate, several)),
+            inputs=several or Inputs(INPUT),
             bounds=BatchLimits(
                 documents=shape.batch,
                 size=1_000_000,
@@ -330,10 +335,23 @@ def _destinations(partitions: int) -> Destinations:
     )
 
 
+def _locate(several: Inputs | None, number: int, offset: int) -> Source:
+    """Return the source as the world names it: a partition, even if that is a topic of its own."""
+    partition = number if several is None else int(several.spot(number)[0][1:])
+    return Source(INPUT, partition, offset)
+
+
+class Placing(Forwarder):
+    """Keeps the partition of the world."""
+
+    def place_by(self, layout: Layout) -> None:
+        super().place_by(replace(layout, topics=()))
+
+
 @cache
 def _forwarder(partitions: int) -> Forwarder:
     style = Style(False, "annotate", FINGERPRINT, THRESHOLD)
-    return Forwarder(_destinations(partitions), style)
+    return Placing(_destinations(partitions), style)
 
 
 def _identity(rng: random.Random) -> Identity:

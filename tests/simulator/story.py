@@ -17,7 +17,7 @@ from tests.support.arrivals import arrival
 from tests.truth.changelog import Failure, positions
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, History, Input
 
-OBLIVION, LOSSES = 1 << 42, 1 << 45
+OBLIVION, LOSSES, HIDES = 1 << 42, 1 << 45, 1 << 47
 CALM_ROUNDS = 600
 """Turns of every process in which everything has to be done once all faults are over."""
 
@@ -59,6 +59,7 @@ class Story:
         # Of its own: what else befalls a seed stays as it was without it.
         self._oblivion = random.Random(seed ^ OBLIVION)
         self.losses = random.Random(seed ^ LOSSES)
+        self.hides = random.Random(seed ^ HIDES)
 
     @property
     def rng(self) -> random.Random:
@@ -73,6 +74,8 @@ class Story:
         grows_at = growths.randrange(self.shape.steps) if growths.random() < 0.3 else None
         for step in range(self.shape.steps):
             self.step()
+            if self.hides.random() < 0.05:
+                events.hide_or_show(self)
             if step == grows_at:
                 events.grow(self)
             if stops and stops[0] == step:

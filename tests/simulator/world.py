@@ -9,6 +9,7 @@ from typing import Any
 
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.model import InputTopic
 from tests.simulator.broker import Broker
 from tests.simulator.group import Group
 from tests.truth.changelog import Failure
@@ -29,7 +30,7 @@ FAR_FUTURE = 10**15
 """A record's timestamp that an output may refuse."""
 LIMITS = 1 << 40
 AGES, STAMPS, GROWTHS = 1 << 41, 1 << 42, 1 << 44
-TEMPLATES = 1 << 43
+TEMPLATES, SEVERAL = 1 << 43, 1 << 48
 UPDATES = 1 << 46
 TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
             "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip
@@ -118,6 +119,8 @@ class Shape:
     """One of them is in force in each life of a process."""
     trims: bool
     """Whether we may delete records of the changelog."""
+    several: bool
+    """Each input partition is a topic of its own, by the name that `World.topics` has for it."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -135,6 +138,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         template=False,
         retentions=draw_retentions(ages) if ageing else (UNLIMITED,),
         trims=ages.random() < 0.8,
+        several=False,
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
         strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
         # A record, its document and its batch at least; a header, if a window begins; and what an
@@ -153,6 +157,8 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         hot=rng.random() < 0.7,
         rates=rates,
     )
+    if shape.tasks == 1 and random.Random(seed ^ SEVERAL).random() < 0.3:
+        shape = replace(shape, several=True)
     return replace(shape, **TEMPLATE) if random.Random(seed ^ TEMPLATES).random() < 0.02 else shape
 
 
@@ -194,6 +200,10 @@ class World:
     shape: Shape = field(init=False)
     partitions: int = field(init=False)
     """Of the input now; an operator may add one."""
+    topics: list[str] = field(init=False)
+    """The topic of each input partition, if they are several."""
+    hidden: set[str] = field(default_factory=set)
+    """Topics that brokers do not show now."""
     grown_at: float = 0.0
     """When one was added last."""
     broker: Broker = field(init=False)
@@ -217,6 +227,7 @@ class World:
         self.growths = random.Random(self.seed ^ GROWTHS)
         self.shape = draw_shape(self.rng, self.seed)
         self.partitions = self.shape.partitions
+        self.topics = [f"m{p}" for p in range(self.partitions)]
         self.broker = Broker()
         self.group = Group(self.rng, self.shape.tasks, eager=self.shape.eager)
 
@@ -256,7 +267,13 @@ class World:
         late = not self.calm and self.now - self.grown_at < HEARSAY_SECONDS
         told = self.partitions - (late and self.growths.random() < 0.5)
         life.inputs = max(life.inputs, told)
-        return Layout(life.inputs, dict.fromkeys(OUTPUTS, life.inputs), self.shape.tasks == 1)
+        topics: tuple[InputTopic, ...] = ()
+        if self.shape.several:
+            hidden = () if self.calm else self.hidden
+            shown = [each for each in self.topics[: life.inputs] if each not in hidden]
+            topics = tuple(InputTopic(each, f"id of {each}", 1) for each in shown)
+        outputs = dict.fromkeys(OUTPUTS, life.inputs)
+        return Layout(life.inputs, outputs, self.shape.tasks == 1, topics)
 
     def ask_layout(self, life: Life) -> Layout:
         """Return the same from a question that may stay without an answer."""

@@ -75,6 +75,8 @@ class Stage:
             "kafka": {"group": self.group, "common": {"bootstrap.servers": self.bootstrap}},
             "http": {"host": "127.0.0.1", "port": free_ports(1)[0]},
         }
+        if "topics" in sections.get("input", {}):
+            del own["input"]["topic"]
         for section, values in sections.items():
             own[section] = {**own.get(section, {}), **values}
         # JSON is YAML too. A file per call: two processes must not share a port.

@@ -14,8 +14,6 @@ from streamfilter.model import EVER, Window
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 NAMED, AGED, DATED, WRITER_BYTES = 2, 3, 4, 16
 """Versions of a batch that begins with its writer's name, and how long that is."""
-ANEW = 5
-"""Version of a header that begins or ends what is written anew."""
 NUMBER_MAX = 1 << 63
 _BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
 
@@ -75,22 +73,32 @@ def read_batches(changelog: Log) -> list[Batch]:
     opens: Window | None = None
     anew: int | None = None
     """The batch that comes next of what is written anew; -1: any, None: nothing is."""
+    topics: list[str] = []
     for count, (offset, value) in enumerate(changelog.committed(0)):
         kind = value[1]
+        told: dict[str, Any] = json.loads(value[2:]) if kind == HEADER else {}
+        part, window = told.get("anew", ""), told.get("window")
+        named = [run[0] for run in told.get("inputs", [])]
+        grows = len(named) > len(topics)
+        if kind == HEADER and (named[: len(topics)] != topics or bool(named) != (value[0] == 6)):
+            raise Failure("changelog", f"offset {offset} numbers {named}, before it {topics}")
+        alone = grows and count > 0 and anew is None and part not in ("begin", "end")
+        if kind == HEADER and (part == "grown") != alone:
+            raise Failure("changelog", f"offset {offset} numbers {named} as {part!r}")
+        topics = named or topics
         if count == 0 and kind != HEADER:
             raise Failure("changelog", f"offset {offset} holds a record of kind {kind}")
-        if value[0] == ANEW and kind == HEADER:
-            begins = json.loads(value[2:])["anew"] == "begin"
+        if part in ("begin", "end"):
+            begins = part == "begin"
             if not begins and anew != len(batches):
                 raise Failure("changelog", f"what is written anew ends at {anew}, at {offset}")
             anew, documents, opens = -1 if begins else None, [], None
         elif kind == HEADER and anew is not None:
             pass
         elif kind == HEADER:
-            told = json.loads(value[2:]).get("window")
-            if documents or opens or (told is None) != (count == 0):
-                raise Failure("changelog", f"offset {offset} holds a header with window {told}")
-            opens = Window(*told, offset) if told else None
+            if documents or opens or (window is None) != (count == 0 or alone):
+                raise Failure("changelog", f"offset {offset} holds a header with window {window}")
+            opens = Window(*window, offset) if window else None
         elif kind == DOCUMENT:
             documents.append(struct.unpack_from("<Q", value, 2)[0])
         elif kind == FORGET:
