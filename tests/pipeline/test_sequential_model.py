@@ -195,7 +195,7 @@ def test_records_equal_the_sequential_model_whatever_the_batches(name, cap):
     model = Law(Settings(0.75, 3, bucket_cap=cap, score=partial(score, policy.field_rules)))
     expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
-    index = MemoryIndex(slots=scheme.slots, bucket_cap=cap)
+    index = MemoryIndex(widths=scheme.widths, bucket_cap=cap)
     decisions = run_in_batches(texts, sizes, index, policy, sketcher)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
         assert plain(got) == (want.verdict, want.matches, want.truncated), (name, i, texts[i])
