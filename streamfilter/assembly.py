@@ -64,7 +64,10 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
             text_characters=config.limits.text_characters,
             depth=config.limits.depth,
         ),
-        empty_text=config.input.empty_text,
+        # Where ids decide, an empty text is a short document: it has an id to remember.
+        empty_text="exact_only"
+        if config.input.known_id == "duplicate"
+        else config.input.empty_text,
         tombstones=config.input.tombstones,
         updates=config.input.updates,
         schemas=_schemas_for(config, settle=settle),

@@ -133,9 +133,14 @@ def _format(config: Config) -> Iterator[Problem]:
 
 def _known_ids(config: Config) -> Iterator[Problem]:
     """Return a problem if ids are asked about that records do not have."""
-    if config.input.updates and not config.input.has_ids:
-        yield Problem("input.known_id", "it is update, but ids are positions and never repeat",
-                      "name the id with input.id, such as /id or key, or set judge")  # fmt: skip
+    given = config.input
+    if given.known_id != "judge" and not given.has_ids:
+        got = f"it is {given.known_id}, but ids are positions and never repeat"
+        cure = "name the id with input.id, such as /id or key, or set judge"
+        yield Problem("input.known_id", got, cure)
+    if given.known_id == "duplicate" and given.empty_text != given.short_text:
+        got = "with input.known_id: duplicate an empty text is a short one"
+        yield Problem("input.empty_text", got, f"set it to {given.short_text}, as input.short_text")
 
 
 def _schemas(config: Config) -> Iterator[Problem]:
@@ -340,7 +345,8 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     boilerplate.CHECK,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
       "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
-    (("input.known_id", "input.id", "input.format"), _known_ids),
+    (("input.known_id", "input.id", "input.format", "input.empty_text",
+      "input.short_text"), _known_ids),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),

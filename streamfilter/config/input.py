@@ -130,13 +130,13 @@ class InputSection(Section):
         "input.id names a header or a part of the key, that is used. Forgetting needs "
         "an index that was made, or restored, with forget.",
     )
-    known_id: Literal["judge", "update"] = Field(
+    known_id: Literal["judge", "update", "duplicate"] = Field(
         default="judge",
         description="What a record means whose id is remembered. judge: nothing; it is judged "
         "like any other. update: it replaces the earlier version of its document. That "
         "version is forgotten, and the record is judged without it, so an update comes "
-        "out even if its text is as it was. update needs an index that was made, or "
-        "restored, with it.",
+        "out even if its text is as it was. duplicate: the id alone makes it a duplicate. "
+        "The last two need an index that was made, or restored, with one of them.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
@@ -206,7 +206,7 @@ class InputSection(Section):
     @property
     def finds_ids(self) -> bool:
         """Return whether an index must find documents by their ids."""
-        return self.forgets or self.updates
+        return self.forgets or self.known_id != "judge"
 
     @property
     def has_ids(self) -> bool:

@@ -27,6 +27,8 @@ from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
 Describe = Callable[[I64], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → id and source of each."""
 
+SAME_ID = "same_id"
+"""The method of a duplicate by its id alone."""
 UNIQUE = Decision(Verdict.UNIQUE)
 SHORT = {
     "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),

@@ -16,7 +16,9 @@ Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Ar
 
 With ``known_id: update`` the remembered document of the same id is forgotten before all this. So a
 document is never a duplicate of its own earlier version. If it is a duplicate of another document,
-nothing is remembered under its id: the earlier text may come out again, and is not lost.
+nothing is remembered under its id: the earlier text may come out again, and is not lost. With
+``known_id: duplicate`` a document is a duplicate if one with its id is remembered. Texts that are
+too short to be judged are then remembered for their ids.
 
 Example with the threshold .8. Document A has the shingles 1 to 9, and is unique. B has 1 to 10: of
 these 10 it shares 9 with A, so it is a near-duplicate and is not remembered. C has 1 to 12. It
@@ -68,7 +70,10 @@ class Settings:
     short_size: int = 32
     score: Callable[[Sequence[str], Sequence[str]], float] | None = None  # of records: entities.law
     known_id: str = "judge"
-    """``judge`` (an id means nothing) or ``update`` (a record replaces the document of its id)."""
+    """``judge``: an id means nothing. ``update``: a record replaces the document of its id.
+    ``duplicate``: a remembered id alone makes a duplicate."""
+    short_text: str = "exact_only"
+    """A text below one shingle: ``forward``, ``drop`` or ``exact_only``."""
 
     @property
     def long_cap(self) -> int:
@@ -147,13 +152,20 @@ class Law:
         ordinal = self.next_ordinal
         self.next_ordinal += 1
         verdict = self._decide(me)
-        if verdict.verdict == "unique":
+        kept = ("unique", "passthrough") if self.rules.known_id == "duplicate" else ("unique",)
+        if verdict.verdict in kept:
             self.documents[ordinal] = me
             self.equal.setdefault(me.fingerprint, []).append(ordinal)
             self._list(me, ordinal)
         return verdict
 
     def _decide(self, me: Arrival) -> Ruling:
+        if self.rules.known_id == "duplicate":
+            same = [ordinal for ordinal, each in self.documents.items() if each.id == me.id]
+            if self._remembered(same):
+                return Ruling("exact_duplicate", [(me.id, 1.0, 0)])
+        if not me.set_size and self.rules.short_text != "exact_only":
+            return Ruling("passthrough" if self.rules.short_text == "forward" else "dropped")
         for ordinal in self._remembered(self.equal.get(me.fingerprint, [])):
             return Ruling("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
         rules, shared = self.rules, self._candidates(me)

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from streamfilter.entities.held_out import partners_in
 from streamfilter.index.protocol import Buckets, Documents, Index
 from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import meetings
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
+from streamfilter.matching.known_ids import remembered_under
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.matching.visibility import Visibility
 from streamfilter.model import BatchMark
-from streamfilter.similarity.columns import Flags, distinct
+from streamfilter.similarity.columns import I64, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
 
 
@@ -36,6 +39,10 @@ class Lookup:
     stored: Documents
     """The documents of the candidates, by rising ordinal."""
     bucket_cap: int
+    same_id: I64 | None
+    """(n,) the ordinal of the index's document with the same id, or -1; None: ids do not count."""
+    kept: Flags
+    """(n,) rows that are remembered for their ids, though no text is compared with theirs."""
     partners: Documents | None
     """Of new records with fields: the index's halves of the random pairs."""
 
@@ -60,12 +67,24 @@ def lookup(
     else:
         visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
     present = sketches.keys_that_count(short=policy.judges_short)
+    kept = ~present[:, -1] & policy.keeps_short
+    same_id = remembered_under(ours.ids, visible, index) if policy.by_id else None
+    if same_id is not None:
+        present[same_id >= 0] = False
+        kept[same_id >= 0] = False
     copies = visible.copies(present, sketches, index)
     present[copies.rows, :-1] = False
-    buckets = index.probe(sketches.keys, present, ours.contents.signatures)
+    asked = present
+    if kept.any():
+        asked = present.copy()
+        asked[kept, -1] = True  # where they will be listed
+    buckets = index.probe(sketches.keys, asked, ours.contents.signatures)
     buckets = buckets if extent.opens is None else buckets.aged()
     met = map(visible.among, meetings(buckets.levels_beside(copies), columns=present.shape[1]))
     limited = LimitedCandidates.of(met, documents=len(ours), most=policy.estimated)
+    ordinals = limited.candidates.ordinals
+    if same_id is not None:
+        ordinals = np.concatenate((ordinals, same_id[same_id >= 0]))
     paired = as_of is None and ours.contents.payloads
     return Lookup(
         new=as_of is None,
@@ -73,7 +92,9 @@ def lookup(
         present=present,
         buckets=buckets,
         limited=limited,
-        stored=index.fetch(distinct(limited.candidates.ordinals)),
+        stored=index.fetch(distinct(ordinals)),
         bucket_cap=index.bucket_cap,
+        same_id=same_id,
+        kept=kept,
         partners=partners_in(index, first_ordinal, len(ours)) if paired else None,
     )

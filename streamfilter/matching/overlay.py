@@ -185,10 +185,15 @@ class Overlay:
         *,
         cap: int,
         forgetting: Forgetting = NO_TOMBSTONES,
+        kept: Flags | None = None,
     ) -> None:
-        """Group equal *keys* (n, c) where *present*; *buckets* are the index's buckets of them."""
+        """Group equal *keys* (n, c) where *present*; *buckets* are the index's buckets of them.
+
+        Rows that are *kept* are listed under their whole text, though no row finds them there.
+        """
         self._columns, self._cap, self._forgetting = keys.shape[1], cap, forgetting
-        self._buckets, self._keys, self._present = buckets, keys, present
+        self._buckets, self._keys = buckets, keys
+        self._listed = present[:, -1] if kept is None else present[:, -1] | kept
         self._until = forgetting.until(len(keys))
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
@@ -271,7 +276,7 @@ class Overlay:
         """Return the same for the buckets of whole texts, which close once they were full."""
         buckets, ends = self._buckets, [NEVER]
         texts: dict[int, list[int]] = {}
-        for row in np.flatnonzero(unique & self._present[:, -1]).tolist():
+        for row in np.flatnonzero(unique & self._listed).tolist():
             texts.setdefault(int(self._keys[row, -1]), []).append(row)
         until = self._until.tolist()
         for rows in texts.values():

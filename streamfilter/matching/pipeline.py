@@ -27,14 +27,23 @@ from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
 from streamfilter.matching.candidates import collect
 from streamfilter.matching.counts import Counts
-from streamfilter.matching.decision import SHORT, UNIQUE, Outcome, decide
+from streamfilter.matching.decision import SAME_ID, SHORT, UNIQUE, Outcome, decide
 from streamfilter.matching.forgetting import NEVER, NO_TOMBSTONES, Forgetting
+from streamfilter.matching.known_ids import SharedIds
 from streamfilter.matching.lookup import Lookup, lookup
 from streamfilter.matching.overlay import Overlay
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.matching.verification import Verifier
-from streamfilter.model import BatchMark, Decision, Positions, Record, Source
+from streamfilter.model import (
+    BatchMark,
+    Decision,
+    Match,
+    Positions,
+    Record,
+    Source,
+    Verdict,
+)
 from streamfilter.similarity.columns import I64, Contents, Flags
 from streamfilter.similarity.sketch import Sketches
 
@@ -193,17 +202,40 @@ class _Rounds:
             buckets,
             cap=cap,
             forgetting=found.visible.forgetting,
+            kept=found.kept,
         )
-        self._undecided: Flags = np.asarray(present.any(axis=1))
+        judged: Flags = np.asarray(present.any(axis=1))
+        self._undecided = judged
+        self._shared_ids: SharedIds | None = None
         self._unique = np.zeros(len(ours), np.bool_)
         """(n,) final for settled rows, a guess for the others."""
         self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
         """(n,) counts of `Asked`, for settled rows."""
         short = SHORT.get(policy.short_text, UNIQUE)
-        self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
+        self._decisions = [UNIQUE if each else short for each in judged.tolist()]
+        self._remembers: Flags = judged | found.kept
+        """(n,) rows that are remembered if nothing makes them duplicates."""
+        if found.same_id is not None:
+            self._take_known_ids(found.same_id)
         self._outcomes: list[tuple[Outcome, Flags]] = []
         self._alike: defaultdict[int, set[int]] = defaultdict(set)
         """Undecided row → the earlier rows that match it; `STORED` for documents of the index."""
+
+    def _take_known_ids(self, same_id: I64) -> None:
+        """Decide the rows whose id is known to the index; the others may share ids in the batch."""
+        known = np.flatnonzero(same_id >= 0)
+        self._decide_by_id(known, same_id[known])
+        self._undecided = same_id < 0
+        if self._found.new:
+            visible = self._found.visible
+            self._shared_ids = SharedIds(self._ours.ids, visible, first_ordinal=self._first)
+
+    def _decide_by_id(self, rows: I64, ordinals: I64) -> None:
+        for row, ordinal, described in zip(
+            rows.tolist(), ordinals.tolist(), self._describe(ordinals), strict=True
+        ):
+            match = Match(described[0], 1.0, 0, described[1], ordinal)
+            self._decisions[row] = Decision(Verdict.EXACT_DUPLICATE, (match,), SAME_ID)
 
     def judgement(self) -> Judgement:
         """Judge until all rows are settled; return decisions and what the index should add."""
@@ -249,18 +281,38 @@ class _Rounds:
         unique = undecided.copy()
         for outcome in outcomes:
             unique[outcome.candidates.rows[outcome.confirmed]] = False
-        unsettled = self._overlay.unsettled(undecided & (unique != self._unique), undecided)
-        settled = undecided & ~unsettled
+        earlier = None
+        unique &= self._remembers
+        if self._shared_ids is not None:
+            earlier = self._shared_ids.earlier(self._unique)
+            unique[earlier >= 0] = False
+        settled = undecided & ~self._unsettled(undecided & (unique != self._unique), undecided)
         self._met[settled], self._left_out[settled] = asked.met[settled], asked.left_out[settled]
         self._unique = np.where(undecided, unique, self._unique)
         self._undecided = self._undecided & ~settled
+        by_text = settled
+        if earlier is not None:
+            by_text = settled & (earlier < 0)
+            rows = np.flatnonzero(settled & (earlier >= 0))
+            self._decide_by_id(rows, earlier[rows] + self._first)
         for outcome in outcomes:
-            stands, skipped = settled[outcome.candidates.rows], asked.left_out > 0
+            stands, skipped = by_text[outcome.candidates.rows], asked.left_out > 0
             for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
                 self._decisions[row] = decision
             self._outcomes.append((outcome, stands))
             self._note(outcome)
         return int(settled.sum())
+
+    def _unsettled(self, changed: Flags, undecided: Flags) -> Flags:
+        """Return which *undecided* rows may still change, if the guess was wrong for *changed*."""
+        unsettled = self._overlay.unsettled(changed, undecided)
+        while self._shared_ids is not None:
+            behind = self._shared_ids.behind(changed | unsettled) & undecided & ~unsettled
+            if not behind.any():
+                break
+            unsettled |= behind
+            unsettled |= self._overlay.unsettled(changed | unsettled, undecided)
+        return unsettled
 
     def _note(self, outcome: Outcome) -> None:
         """Keep the matches of undecided rows: earlier rows, or a stored document."""
@@ -285,7 +337,9 @@ class _Rounds:
         unique.append(True)  # at index STORED: documents of the index are unique
         for row in np.flatnonzero(asked).tolist():
             unique[row] = not any(unique[other] for other in self._alike[row])
-        self._unique = np.array(unique[:STORED], np.bool_)
+        self._unique = np.array(unique[:STORED], np.bool_) & (self._remembers | ~asked)
+        if self._shared_ids is not None:
+            self._unique = self._shared_ids.first_of_each(self._unique)
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         """Return ids and sources of candidates, from the index or from this batch."""

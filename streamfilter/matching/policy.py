@@ -26,7 +26,7 @@ from streamfilter.similarity.minhash import TOKENS_A_SLOT, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 CONTAINED = ("shorter", "arriving")
-KNOWN_ID = ("judge", "update")
+KNOWN_ID = ("judge", "update", "duplicate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class MatchPolicy:
     fields: tuple[str, ...] = ()
     """With the method ``fields``: the kind of each field, in the scheme's order."""
     known_id: str = "judge"
-    """A record whose id is remembered: ``judge`` it like any other, or ``update``: it replaces its
-    earlier version."""
+    """A record whose id is remembered: ``judge`` it like any other; ``update``: it replaces its
+    earlier version; ``duplicate``: it is one, whatever its text."""
     weights: tuple[float, ...] = ()
     """The weight of each field; empty: 1 each."""
     minimum_fields: int | None = None
@@ -82,6 +82,16 @@ class MatchPolicy:
             raise ValueError("the method fields goes with records, and records with it")
         if self.by_size and not self.comparer.sized:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
+
+    @property
+    def by_id(self) -> bool:
+        """Return whether a known id alone makes a duplicate."""
+        return self.known_id == "duplicate"
+
+    @property
+    def keeps_short(self) -> bool:
+        """Return whether a short text that is forwarded is remembered for its id."""
+        return self.by_id and self.short_text == "forward"
 
     @property
     def judges_short(self) -> bool:

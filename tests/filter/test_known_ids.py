@@ -62,6 +62,42 @@ def test_an_update_is_judged_without_its_earlier_version(
     assert came_out(desk, *records, config=desk.path / "config.yaml", set=size) == updated
 
 
+@pytest.mark.parametrize("batch", [1, 2, 1_000])
+@pytest.mark.parametrize(
+    ("records", "out"),
+    [
+        ([("a", TEXT), ("a", OTHER), ("b", OTHER), ("b", TEXT), ("c", OTHER)], [0, 2]),
+        # an empty and a short text are remembered for their ids, and are no copies of each other
+        ([("a", None), ("b", "one"), ("c", "one"), ("d", ""), ("a", TEXT), ("c", OTHER)],
+         [0, 1, 2, 3]),
+        # what was withheld is not known by its id
+        ([("a", TEXT), ("b", TEXT), ("b", OTHER), ("b", "one")], [0, 2]),
+    ],
+)  # fmt: skip
+def test_a_known_id_alone_makes_a_duplicate(
+    desk: Desk, records: list[tuple[str, str | None]], out: list[int], batch: int
+) -> None:
+    (desk.path / "config.yaml").write_text("input: {known_id: duplicate}")
+    options = {"config": str(desk.path / "config.yaml"), "set": f"batch.documents={batch}"}
+    assert came_out(desk, *records, **options) == out
+    ids = [each["matches"][0]["id"] for each in desk.records(desk.duplicates)
+           if each["method"] == "same_id"]  # fmt: skip
+    assert ids == [records[row][0] for row in range(len(records)) if row not in out
+                   and records[row][0] in [records[at][0] for at in out if at < row]]  # fmt: skip
+    first = desk.outputs
+    assert desk.run(desk.path / "in.jsonl", state="s", **options) == 0
+    assert desk.run(desk.path / "in.jsonl", state="s", **options) == 0
+    assert desk.outputs == first, "read again, each gets its verdict"
+
+
+def test_an_empty_text_is_a_short_one_where_ids_decide(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (desk.path / "config.yaml").write_text("input: {known_id: duplicate, empty_text: drop}")
+    assert desk.run(file_of(desk, ("a", TEXT)), config=desk.path / "config.yaml") == 78
+    assert "set it to forward, as input.short_text" in capsys.readouterr().err
+
+
 def test_an_id_that_is_updated_for_ever_leaves_no_trace(desk: Desk) -> None:
     records = [("a", f"{TEXT} {row % 3}") for row in range(3_000)]
     options = {"set": "input.known_id=update", "state": "s"}

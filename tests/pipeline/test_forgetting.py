@@ -26,6 +26,7 @@ from tests.support.arrivals import arrival
 
 STORIES = int(os.environ.get("STORIES", "60"))
 """For more of them: ``STORIES=5000 pytest tests/pipeline/test_forgetting.py``."""
+SHORT = ("forward", "drop", "exact_only")
 IDS = 25
 """So few that several documents have one, and some tombstones meet nobody."""
 
@@ -35,8 +36,9 @@ class Story(Ageing):
 
     def __init__(self, seed: int, known_id: str = "judge") -> None:
         super().__init__(seed)
-        self.policy = replace(self.policy, known_id=known_id)
-        self.model.rules = replace(self.model.rules, known_id=known_id)
+        short = self.rng.choice(SHORT) if known_id == "duplicate" else "exact_only"
+        self.policy = replace(self.policy, known_id=known_id, short_text=short)
+        self.model.rules = replace(self.model.rules, known_id=known_id, short_text=short)
         self.ids = [f"d{self.rng.randrange(IDS)}" for _ in self.texts]
         self.share = self.rng.choice((0.1, 0.5))
         self.unheard = self.forgotten = self.cut = self.updates = 0
@@ -61,7 +63,7 @@ class Story(Ageing):
             if names is None:
                 at, before = self.model.next_ordinal, len(self.model.documents)
                 verdicts.append(self.model.judge(arrival(self.ids[at], self.sketches, at)))
-                added = verdicts[-1].verdict == "unique"
+                added = at in self.model.documents
                 gone = before + added - len(self.model.documents)
                 self.forgotten += gone
                 self.updates += gone > 0
@@ -112,7 +114,7 @@ class Story(Ageing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known_id", ["judge", "update"])
+@pytest.mark.parametrize("known_id", ["judge", "update", "duplicate"])
 def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batches(known_id):
     kinds, counted, cut = set(), 0, 0
     for seed in range(STORIES):
@@ -138,14 +140,15 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
         living = [o for o in story.model.documents if o >= index.progress.horizon]
         assert len(index) == len(living)
         assert index.fetch(np.array(living, np.int64)).ordinals.tolist() == living
-    assert kinds == {"unique", "near_duplicate", "exact_duplicate"}
+    short = {"passthrough", "dropped"} if known_id == "duplicate" else set()
+    assert kinds == {"unique", "near_duplicate", "exact_duplicate", *short}
     assert counted
-    assert cut > 10, "places that a tombstone frees are taken in the same batch"
+    assert cut > 5, "places that a tombstone frees are taken in the same batch"
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
-    story = Story(seed, known_id=("judge", "update")[seed % 2])
+    story = Story(seed, known_id=("judge", "update", "duplicate", "duplicate")[seed])
     memory = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
     scheme = SKETCHER.scheme
     identity = Identity.new(
