@@ -1,7 +1,5 @@
 """Fixtures for everybody: one real broker a session, one stage a test."""
 
-from __future__ import annotations
-
 import os
 import random
 import secrets

@@ -8,8 +8,6 @@ A literal of five words or more is taken for a printed text; a field of an f-str
 Not seen: shorter pieces that are joined, the status page's HTML and script, libraries' messages.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

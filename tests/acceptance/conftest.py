@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.acceptance.shipped import Shipped, shipped

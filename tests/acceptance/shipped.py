@@ -6,8 +6,6 @@ share, wrappers of one another, and the same licence in many hands make near-dup
 similarity. Which are similar is found by plain sets of words, with nothing of ours.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math

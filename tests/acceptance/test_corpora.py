@@ -6,7 +6,6 @@ checkout or are missed: a skip says what was not tried.
 
 import gzip
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,9 +71,7 @@ def run_to_the_end(stage: Stage, lines: list[bytes], partitions: int, **sections
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["shipped.word3"], indirect=True)
-def test_a_file_of_real_text_is_filtered_rightly(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_real_text_is_filtered_rightly(corpus, tmp_path, capsys):
     source = tmp_path / "texts.jsonl"
     source.write_bytes(b"\n".join(corpus.lines) + b"\n")
     assert_right(corpus, capsys, str(source))
@@ -86,13 +83,7 @@ def test_a_file_of_real_text_is_filtered_rightly(
      ("tang_poems_zh.char3", "char", 3), ("kafka_commits.word3", "word", 3)],
     indirect=["corpus"],
 )  # fmt: skip
-def test_a_corpus_in_four_partitions_is_filtered_rightly(
-    make_stage: Callable[..., Stage],
-    capsys: pytest.CaptureFixture[str],
-    corpus: Corpus,
-    kind: str,
-    size: int,
-) -> None:
+def test_a_corpus_in_four_partitions_is_filtered_rightly(make_stage, capsys, corpus, kind, size):
     stage = make_stage(partitions=4)
     config = run_to_the_end(stage, corpus.lines, 4, **settings(kind, size, partitions=4))
     assert_right(corpus, capsys, "--topics", "--config", str(config))
@@ -113,9 +104,7 @@ def assert_right(corpus: Corpus, capsys: pytest.CaptureFixture[str], *of: str) -
 
 
 @pytest.mark.parametrize("corpus", ["shipped.word3", "reuters21578.word3"], indirect=True)
-def test_files_and_one_partition_give_the_same_verdicts(
-    stage: Stage, tmp_path: Path, corpus: Corpus
-) -> None:
+def test_files_and_one_partition_give_the_same_verdicts(stage, tmp_path, corpus):
     lines = corpus.lines[:SAME]
     sections = settings("word", 3, partitions=1)
     run_to_the_end(stage, lines, 1, **sections)

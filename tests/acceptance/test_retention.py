@@ -33,9 +33,7 @@ def similar(place: dict[str, int]) -> dict[tuple[int, int], float]:
 
 
 @pytest.mark.slow
-def test_the_last_quarter_of_the_news_meets_what_brute_force_finds_in_it_and_nothing_older(
-    news: list[tuple[str, str, int]],
-) -> None:
+def test_the_last_quarter_of_the_news_meets_what_brute_force_finds_in_it_and_nothing_older(news):
     remembered, place = len(news) // 4, {id_: row for row, (id_, *_) in enumerate(news)}
     exact = similar(place)
     with Deduplicator(retention_documents=remembered) as stories:

@@ -38,9 +38,7 @@ def test_a_deduplicator_refuses_it_and_says_what_changed(older: Path) -> None:
     assert "the version of streamfilter that made it" in said
 
 
-def test_what_looks_into_an_index_refuses_it_too(
-    older: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_looks_into_an_index_refuses_it_too(older, capsys):
     assert main(["query", TEXT, "--state", str(older)]) == CONFIG
     assert f"scheme.algorithm: it has 2, wanted is {ALGORITHM}" in capsys.readouterr().err
 

@@ -7,8 +7,6 @@ was ended goes on, and a change of the code begins anew. ``--seconds`` begins no
 ``--table`` only prints what the file holds.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib

@@ -9,8 +9,6 @@ by ``pip install -r tests/bench/peers/requirements.txt``. The benchmark kafka st
 and needs Java and Maven. Exit code 1 if a result is wrong: a record lost, recall, precision.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ benchmark shows ours beside it. It copies the configured input to the topic of u
 one transaction a batch, and prints how long RECORDS took from the first commit to the last.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

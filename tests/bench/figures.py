@@ -4,8 +4,6 @@ It stands in `tests/bench_runs/README.md`, and a test holds it to the JSON files
 is a figure: what was asked, what was found, what was wanted, and the file with the rest.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -6,8 +6,6 @@ So variants are judged first, then the text itself, then near-copies of it: whic
 of it takes the service's own way, sketch, judge and write, on RocksDB.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator, Sequence

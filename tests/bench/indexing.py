@@ -6,8 +6,6 @@ them of any text. Each batch's columns come from its own number, so that later a
 can be asked for again. The index grows in a process of its own: only then is resident memory its.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import tempfile
 import time

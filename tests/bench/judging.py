@@ -1,7 +1,5 @@
 """The service's way without a broker: sketch, judge and write on a fresh index."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

@@ -6,8 +6,6 @@ every fifteen seconds of work somebody scrapes. The audit gets its time as in th
 (`engine.auditing`): a share of all that passes, what choosing costs taken off it.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import defaultdict

@@ -5,8 +5,6 @@ to id and text, in turns; then `filter` works on each of the files, in this proc
 its own. Ratios are of processor seconds, turn by turn: 2 is twice as fast as JSON.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

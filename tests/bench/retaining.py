@@ -6,8 +6,6 @@ the one holds in five windows, the other holds in one, and what that costs is se
 forgets goes on alone until ten times N have come.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ processes by the clock, in turns, every output held to that of one core. What th
 process costs a document, and what its workers cost, give the curve for more cores than there are.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ for each step to remove. The column "more" is the median of the differences, tur
 microseconds a text.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

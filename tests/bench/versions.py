@@ -6,8 +6,6 @@ never quiet, so the answer is the median of the ratios within each round, of the
 filter's processor time, beside the best of each.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

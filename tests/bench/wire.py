@@ -6,8 +6,6 @@ doing nothing else; and beside `streamfilter filter`, which needs no broker. The
 core, the client another. At the trickle 50 records a second go in, each with its time.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 The words come in a new order each time, so nothing but what is planted here is shared.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`boilerplate` writes a table of files or of a topic, and each verb uses it or refuses it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -54,9 +52,7 @@ def matched(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[P
     return [(BY_ID[int(a)], BY_ID[int(b)]) for a, b, _ in (line.split("\t") for line in lines)]
 
 
-def test_the_same_article_is_found_behind_any_footer_and_no_other(
-    sample: str, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_article_is_found_behind_any_footer_and_no_other(sample, table, capsys):
     """60 articles stand on two sites each, between 175 and 715 words that are not theirs."""
     before = matched(capsys, sample)
     after = matched(capsys, sample, "--set", f"{KEY}={table}")
@@ -71,16 +67,12 @@ def test_the_same_article_is_found_behind_any_footer_and_no_other(
     assert len(matched(capsys, sample, *low, "--set", f"{KEY}={table}")) == 60
 
 
-def test_workers_read_the_table_themselves(
-    sample: str, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_workers_read_the_table_themselves(sample, table, capsys):
     arguments = ("pairs", sample, "--set", f"{KEY}={table}")
     assert said(capsys, *arguments, "--workers", "2") == said(capsys, *arguments)
 
 
-def test_a_dry_run_shows_the_passages_and_the_pairs_and_writes_nothing(
-    sample: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_shows_the_passages_and_the_pairs_and_writes_nothing(sample, capsys):
     out = said(capsys, "boilerplate", sample, "--dry-run")
     assert "from 0.8 on without the table, 60 with it, " in out
     footer = max((each.text.split("\n")[3] for each in SAMPLE), key=len)
@@ -91,9 +83,7 @@ def test_a_dry_run_shows_the_passages_and_the_pairs_and_writes_nothing(
     assert [each.name for each in Path().iterdir()] == [sample]
 
 
-def test_compare_and_explain_show_what_does_not_count(
-    sample: str, table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compare_and_explain_show_what_does_not_count(sample, table, capsys, monkeypatch):
     on = ("--set", f"{KEY}={table}")
     menu, banner, article, footer = SAMPLE[0].text.split("\n")
     out = said(capsys, "compare", SAMPLE[0].text, f"{menu} {footer}", *on)
@@ -119,9 +109,7 @@ def test_compare_and_explain_show_what_does_not_count(
     assert "whole" in said(capsys, "verify", *state), "stored columns need no table"
 
 
-def test_an_index_of_another_table_is_refused_with_the_ways_out(
-    sample: str, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_index_of_another_table_is_refused_with_the_ways_out(sample, table, capsys):
     out = ("--state", "st", "--unique", "u", "--duplicates", "d")
     assert cli.main(["filter", sample, *out, "--set", f"{KEY}={table}"]) == 0
     assert cli.main(["boilerplate", sample, "-o", "t.bin", "--at-least", "40"]) == 0
@@ -203,9 +191,7 @@ def test_check_warns_if_the_stream_has_other_footers_now(table: Path) -> None:
         (["pages.jsonl", "-o", "t", "--limit", "5"], 65, "no shingle stands in 10 documents"),
     ],
 )
-def test_a_mistake_writes_nothing_and_names_the_cure(
-    sample: str, arguments: list[str], code: int, why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_writes_nothing_and_names_the_cure(sample, arguments, code, why, capsys):
     assert why in said(capsys, "boilerplate", *arguments, code=code)
     assert [each.name for each in Path().iterdir()] == [sample]
 
@@ -234,9 +220,7 @@ def test_an_interruption_leaves_the_old_table(sample: str, table: Path) -> None:
     assert sorted(each.name for each in Path().iterdir()) == [sample, "t.bin"]
 
 
-def test_a_topic_gives_the_table_that_its_file_gives_and_no_group_is_joined(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_topic_gives_the_table_that_its_file_gives_and_no_group_is_joined(table, capsys):
     with EmbeddedBroker() as broker:
         broker.create_topics({"pages": 3})
         producer = Producer({"bootstrap.servers": broker.bootstrap})

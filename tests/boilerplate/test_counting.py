@@ -1,7 +1,5 @@
 """What counts as boilerplate of a sample: in bounded memory, and not the text of a reprint."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """`run` with a table: verdicts and metrics, a restore, and the refusal of another table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A table drops its shingles, and only them, under every seed; a file that is none is refused."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from dataclasses import replace
@@ -168,9 +166,7 @@ def test_a_flipped_bit_anywhere_is_noticed() -> None:
         (Normalisation(), Shingling(size=4), "shingle.size 3, and the configuration has 4"),
     ],
 )
-def test_a_table_of_other_settings_is_refused(
-    normal: Normalisation, shingling: Shingling, why: str
-) -> None:
+def test_a_table_of_other_settings_is_refused(normal, shingling, why):
     table = table_of("a b c d")
     table.require(Normalisation(boilerplate=table.digest), Shingling(token_bytes=4))
     with pytest.raises(TableError, match=why):

@@ -4,8 +4,6 @@ What a paragraph names is all that is edited there, everything it names is neede
 tests that hold the house and its texts together pass in the copy.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

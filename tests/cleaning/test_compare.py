@@ -1,7 +1,5 @@
 """`compare` shows what each step made of the two texts; a pattern's problem names its setting."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -43,9 +41,7 @@ def test_without_steps_nothing_is_added(capsys: pytest.CaptureFixture[str]) -> N
     ("mask", "wrong"),
     [('[{pattern: "(", as: x}]', "missing )"), ("[urls]", "expected tracking, url")],
 )
-def test_a_mask_that_cannot_be_made_names_its_setting(
-    mask: str, wrong: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mask_that_cannot_be_made_names_its_setting(mask, wrong, capsys):
     assert main(["check", "--set", f"similarity.normalise.mask={mask}"]) == 78
     said = capsys.readouterr()
     assert "similarity.normalise.mask: " in said.out + said.err

@@ -1,7 +1,5 @@
 """What each step of cleaning removes, what it leaves, and what a hostile text costs."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 
@@ -48,9 +46,7 @@ def test_html_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
         Normalisation(html=True).cleaner()
 
 
-def test_a_pattern_without_its_library_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pattern_without_its_library_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(MissingExtra, match=r"pip install 'streamfilter\[patterns\]'"):
         Normalisation(mask=(("a+", "b"),)).cleaner()

@@ -1,7 +1,5 @@
 """The pages of the formats, one each: what their examples say is what is read."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -45,9 +43,7 @@ def test_every_format_has_a_page() -> None:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("name", PAGES)
-def test_the_example_of_a_page_reads_what_it_says(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_a_page_reads_what_it_says(name, tmp_path, monkeypatch):
     if name == "avro":
         pytest.importorskip(name)
     asked = []

@@ -3,8 +3,6 @@
 Everything is below one directory, so no image or container of whoever runs this is touched.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ Debian's own Python in its place; what others make has stand-ins (`stand-ins.Con
 takes minutes (the base, the packages) stays in the engine's storage for the next run.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from pathlib import Path

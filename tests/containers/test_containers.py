@@ -6,8 +6,6 @@ Long, since it builds images and starts a Kafka in a container: two to five minu
 the first time (`images.py` says what is kept). It needs root, and Debian's packages in `engine.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -4,8 +4,6 @@ Every series that an alert asks for is there in health; a story then takes away,
 what such an event would. So each alert is held to each story, those that must stay quiet too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

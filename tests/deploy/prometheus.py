@@ -1,7 +1,5 @@
 """A running Prometheus, asked over HTTP."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

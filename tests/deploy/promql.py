@@ -1,7 +1,5 @@
 """What a PromQL expression asks for: its selectors, by the parser and not by a pattern."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import promql_parser

@@ -3,8 +3,6 @@
 Nothing is changed but clocks and addresses: minutes are a second or two here.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

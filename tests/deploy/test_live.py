@@ -3,8 +3,6 @@
 The last test ends it with Ctrl-C; the fixture would start it again for whoever comes later.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

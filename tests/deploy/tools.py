@@ -1,7 +1,5 @@
 """Debian's programs that check what we deploy: there, skipped with the reason, or failed in CI."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

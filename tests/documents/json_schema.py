@@ -1,7 +1,5 @@
 """As much of JSON Schema as the envelope's schema uses: a checker for tests, nothing more."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A stub of a schema registry: says what it is given, and remembers what it was asked."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

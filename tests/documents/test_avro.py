@@ -1,7 +1,5 @@
 """Avro: what another implementation wrote is read, what is no value is told, cheaply."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

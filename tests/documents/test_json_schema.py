@@ -1,7 +1,5 @@
 """JSON in a registry's frame is read as JSON; what bears no frame is told."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

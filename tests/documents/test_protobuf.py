@@ -1,7 +1,5 @@
 """Protobuf: what another implementation wrote is read, what is no message is told, cheaply."""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import cache

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -78,9 +76,7 @@ READER = Reader(limits=Limits(document_bytes=10_000, text_characters=2_000, dept
 @pytest.mark.parametrize(
     ("code", "value"), [(code, value) for code, values in POISON.items() for value in values]
 )
-def test_poison_has_its_code_and_its_message_tells_nothing_of_it(
-    code: ErrorCode, value: bytes
-) -> None:
+def test_poison_has_its_code_and_its_message_tells_nothing_of_it(code, value):
     reading = READER.read(record(value))
     assert isinstance(reading, Malformed), reading
     assert reading.code is code
@@ -262,9 +258,7 @@ def test_a_field_of_a_record_that_is_no_number_is_empty(number: bytes) -> None:
         (None, ()),
     ],
 )
-def test_a_tombstone_asks_to_forget_the_id_that_its_key_is_as_text(
-    key: bytes | None, ids: tuple[str, ...]
-) -> None:
+def test_a_tombstone_asks_to_forget_the_id_that_its_key_is_as_text(key, ids):
     given = replace(record(None), key=key)
     wanted = Unjudged(FORWARDED, Reason.TOMBSTONE, ids)
     assert Reader(tombstones="forget").read(given) == wanted
@@ -307,16 +301,12 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> Reader:
     return Reader()
 
 
-def test_a_fault_of_the_machine_is_not_blamed_on_the_record(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fault_of_the_machine_is_not_blamed_on_the_record(monkeypatch):
     with pytest.raises(MemoryError):
         failing(MemoryError(), monkeypatch).read(record(b'{"text":"a","id":1}'))
 
 
-def test_a_fault_of_ours_is_a_dead_letter_with_its_own_code(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fault_of_ours_is_a_dead_letter_with_its_own_code(monkeypatch):
     reading = failing(KeyError(SECRET), monkeypatch).read(record(b'{"text":"a","id":1}'))
     assert reading == Malformed(ErrorCode.INTERNAL, "KeyError while reading")
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -88,9 +86,7 @@ def expected_reading(value: Any) -> tuple[str, str] | ErrorCode:
 
 @given(values, st.lists(st.tuples(st.integers(0, 400), st.sampled_from(PIECES)), max_size=3))
 @settings(max_examples=300, deadline=None)
-def test_the_fast_way_reads_what_the_slow_way_reads(
-    value: Any, pieces: list[tuple[int, bytes]]
-) -> None:
+def test_the_fast_way_reads_what_the_slow_way_reads(value, pieces):
     data = json.dumps({"id": 1, "a": {"text": "b"}, "more": value}).encode()
     for at, piece in pieces:
         data = data[: at % len(data)] + piece + data[at % len(data) :]

@@ -1,7 +1,5 @@
 """A registry's answers, and what is none: unknown is the record's fault, all else is nobody's."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,8 +1,6 @@
 """Several texts, texts in arrays, ids beside the value: for every format, by the slow way and the
 fast one alike."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

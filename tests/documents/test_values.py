@@ -1,7 +1,5 @@
 """Values beside the text: each way of reading gives the same canonical string."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Customers as two systems know them: planted pairs, with slips, and a date that is held out."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass

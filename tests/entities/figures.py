@@ -8,8 +8,6 @@ withheld for a record of the same entity. Recall is the share of the records tha
 are found; precision is the share of the withheld records that are found.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

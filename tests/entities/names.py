@@ -1,7 +1,5 @@
 """Names of the people in generated registers, with short forms that people write."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -5,8 +5,6 @@ are typos, nicknames, exchanged first and last names, moves, other formats and m
 Households share an address, a phone and a family name. Namesakes have one name and two births.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -19,9 +19,7 @@ def customer(number: int, *, words: int = 3) -> Input:
     return Input(value.encode(), key=f"k{number}".encode(), timestamp=TIMESTAMP)
 
 
-def test_a_record_that_the_changelog_cannot_take_is_a_dead_letter_before_it_is_judged(
-    stage: Stage,
-):
+def test_a_record_that_the_changelog_cannot_take_is_a_dead_letter_before_it_is_judged(stage):
     small = CHANGELOG_SETTINGS | BROKERS_TIME | {"max.message.bytes": "5000"}
     create_topics(stage.bootstrap, {stage.changelog: 1}, config=small)
     stage.produce([customer(0), customer(1, words=2_000), customer(2), customer(1, words=2_000)])

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import itertools
 import json
@@ -47,9 +45,7 @@ def evaluated(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[i
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_a_run_of_the_filter_is_judged_against_the_truth(
-    desk: Desk, case: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_the_filter_is_judged_against_the_truth(desk, case, capsys):
     source, truth = case
     assert desk.run(source) == 0
     outputs = ["--unique", desk.unique, "--duplicates", desk.duplicates, "--dead-letter", desk.dead]
@@ -63,9 +59,7 @@ def test_a_run_of_the_filter_is_judged_against_the_truth(
     assert report["recall"]["of"] > 50
 
 
-def test_without_outputs_the_filter_runs_first(
-    case: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_outputs_the_filter_runs_first(case, capsys):
     source, truth = case
     code, report = evaluated(capsys, source, "--pairs", truth)
     assert code == 0
@@ -73,9 +67,7 @@ def test_without_outputs_the_filter_runs_first(
     assert report["precision"]["share"] == 1.0
 
 
-def test_a_line_lost_from_an_output_is_found(
-    desk: Desk, case: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_lost_from_an_output_is_found(desk, case, capsys):
     source, truth = case
     assert desk.run(source) == 0
     lines = desk.unique.read_bytes().splitlines()
@@ -89,18 +81,14 @@ def test_a_line_lost_from_an_output_is_found(
     assert (code, report["extra"], report["missing"]) == (1, 1, 0)
 
 
-def test_too_low_a_share_fails_only_when_a_least_one_is_wanted(
-    case: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_low_a_share_fails_only_when_a_least_one_is_wanted(case, capsys):
     source, truth = case
     strict = ["--threshold", "0.99"]
     assert evaluated(capsys, source, "--pairs", truth, *strict)[0] == 0
     assert evaluated(capsys, source, "--pairs", truth, *strict, "--min-recall", "0.9")[0] == 1
 
 
-def test_the_table_is_for_people(
-    case: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_is_for_people(case, capsys):
     source, truth = case
     assert main(["evaluate", str(source), "--pairs", str(truth), "--threshold", "0.99"]) == 0
     said = capsys.readouterr().out
@@ -114,9 +102,7 @@ def test_the_table_is_for_people(
     [("a b 0.9", "1 column instead"), ("a\tb", "2 columns instead"), ("a\ta\t0.9", "with itself"),
      ("a\tb\tmuch", "no number"), ("a\tb\t1.5", "must be 0 to 1"), ("a\tb\tnan", "must be 0 to 1")],
 )  # fmt: skip
-def test_a_malformed_truth_is_refused_with_its_line(
-    desk: Desk, line: str, trouble: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_malformed_truth_is_refused_with_its_line(desk, line, trouble, capsys):
     truth = desk.path / "truth.tsv"
     truth.write_text(f"a\tb\t0.9\n{line}\n")
     source = write(desk.path / "in", lines_of(stories(2)))
@@ -126,9 +112,7 @@ def test_a_malformed_truth_is_refused_with_its_line(
     assert trouble in said
 
 
-def test_outputs_that_are_none_are_refused_with_their_line(
-    desk: Desk, case: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outputs_that_are_none_are_refused_with_their_line(desk, case, capsys):
     source, truth = case
     arguments = [str(source), "--pairs", str(truth), "--unique", str(source)]
     assert main(["evaluate", *arguments, "--duplicates", str(source)]) == 65

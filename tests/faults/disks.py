@@ -4,8 +4,6 @@ A file system in memory is full as soon as its size is set to what it holds: no 
 and room comes back at once.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

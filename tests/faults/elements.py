@@ -3,8 +3,6 @@
 Rows 8 and 19 wait for one request (EndTxn) and wrong it; the others are weather and outages.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable

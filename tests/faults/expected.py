@@ -4,8 +4,6 @@ What a record is (a document, passed through, broken) is read here by `json.load
 for we know what the story writes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Writes a story into the input at a steady rate, whatever happens to the readers of it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -16,8 +16,6 @@
 | prefix    | -      | a reader during the faults saw what is not in the final log          |
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

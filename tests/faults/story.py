@@ -4,8 +4,6 @@ Edits keep families around the threshold, so that whether B is a duplicate depen
 or A' was judged first: a wrong order, or a memory that lost something, shows as a wrong verdict.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import time

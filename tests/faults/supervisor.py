@@ -1,7 +1,5 @@
 """Keeps a number of filters running, as an orchestrator would, and notes how each one ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

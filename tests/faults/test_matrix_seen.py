@@ -148,9 +148,7 @@ def test_a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
     assert theirs <= LINES_MAX, "there were thousands"
 
 
-def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(
-    scene: Scene,
-) -> None:
+def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(scene):
     aborted, failed = ('transactions_total{outcome="aborted"}',
                        'transactions_total{outcome="failed"}')  # fmt: skip
     before = scene.metric(aborted) + scene.metric(failed)
@@ -167,9 +165,7 @@ def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_produc
 
 @pytest.mark.parametrize("api", [PRODUCE, END_TXN], ids=["produce", "commit"])
 @pytest.mark.parametrize("weather", [HOLE, ONE_WAY], ids=["black hole", "lost replies"])
-def test_a_network_that_swallows_costs_the_transaction_or_the_producer(
-    scene: Scene, weather: Weather, api: int
-) -> None:
+def test_a_network_that_swallows_costs_the_transaction_or_the_producer(scene, weather, api):
     scene.in_a_transaction(lambda: setattr(scene.proxy, "weather", weather), api=api)
     scene.until_told(ABORTED if api == PRODUCE else NEW_PRODUCER)
     scene.proxy.weather = CLEAR

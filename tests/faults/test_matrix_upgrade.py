@@ -62,12 +62,8 @@ def undisturbed(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> I
     [*SHORT, *(pytest.param(*each, marks=pytest.mark.long) for each in LONG)],
 )
 def test_this_version_goes_on_where_an_old_one_was_killed(
-    make_stage: Callable[..., Stage],
-    undisturbed: Stage,
-    old: dict[str, str],
-    point: str,
-    wiped: bool,
-) -> None:
+    make_stage, undisturbed, old, point, wiped
+):
     stage = make_stage()
     stage.produce(STORY)
     killed = stage.start(environment={**old, VARIABLE: point}, **STATIC)

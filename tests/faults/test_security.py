@@ -198,9 +198,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize("right", marked(MISSING))
-def test_a_missing_right_is_a_stop_that_names_resource_and_operation(
-    secured: Secured, stage: Stage, right: str
-) -> None:
+def test_a_missing_right_is_a_stop_that_names_resource_and_operation(secured, stage, right):
     if right == "changelog read":  # only who restores reads it
         first = secured.start(stage, secured.user(stage))
         stage.end(first)
@@ -213,9 +211,7 @@ REVOKED = ["input", "unique", "changelog write", "group", "transactions"]
 
 
 @pytest.mark.parametrize("right", marked(REVOKED))
-def test_a_right_revoked_at_run_time_is_a_stop_that_names_it(
-    secured: Secured, stage: Stage, right: str
-) -> None:
+def test_a_right_revoked_at_run_time_is_a_stop_that_names_it(secured, stage, right):
     user = secured.user(stage)
     process = secured.start(stage, user)
     stage.drain(process)
@@ -246,9 +242,7 @@ def test_check_with_a_wrong_password_names_host_cause_and_cure_and_does_not_say_
 PATHS = ("/", "/page.js", "/metrics", "/status", "/livez", "/readyz")
 
 
-def test_no_secret_is_told_anywhere_however_much_is_logged(
-    secured: Secured, stage: Stage, tmp_path: Path
-) -> None:
+def test_no_secret_is_told_anywhere_however_much_is_logged(secured, stage, tmp_path):
     """Wrong password, then the right one, with everything that librdkafka can log."""
     key_password, wrong = (f"{word}-{secrets.token_hex(12)}" for word in ("key", "wrong"))
     (tmp_path / "key-password").write_text(key_password)
@@ -277,9 +271,7 @@ def test_no_secret_is_told_anywhere_however_much_is_logged(
             assert dressed not in everything.encode()
 
 
-def test_an_expired_certificate_is_a_stop_that_says_so(
-    secured: Secured, stage: Stage, request: pytest.FixtureRequest
-) -> None:
+def test_an_expired_certificate_is_a_stop_that_says_so(secured, stage, request):
     present = _keystore(secured, secured.authority.issue("expired", days=-1))
     request.addfinalizer(lambda: present(secured.authority.issue("renewed")))
     process = secured.start(stage, secured.user(stage))

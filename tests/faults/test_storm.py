@@ -58,9 +58,7 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
 
 
 @pytest.mark.slow(40)
-def test_a_kill_after_a_commit_whose_reply_was_lost_changes_nothing(
-    quick_kafka: RealKafka, forge: Forge, tmp_path: Path
-) -> None:
+def test_a_kill_after_a_commit_whose_reply_was_lost_changes_nothing(quick_kafka, forge, tmp_path):
     with (
         Proxy.of(quick_kafka.nodes[0]) as proxy,
         Life(
@@ -74,9 +72,7 @@ def test_a_kill_after_a_commit_whose_reply_was_lost_changes_nothing(
 @pytest.mark.parametrize(
     "seconds", [SOAK_SECONDS, pytest.param(SOAK_SECONDS * LONGER, marks=pytest.mark.long)]
 )
-def test_a_soak_on_three_nodes_with_every_fault_at_once(
-    kafka: RealKafka, forge: Forge, tmp_path: Path, seconds: float
-) -> None:
+def test_a_soak_on_three_nodes_with_every_fault_at_once(kafka, forge, tmp_path, seconds):
     rng = random.Random(SEED)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(RealKafka(nodes=3, properties=SHORT_CLOCKS))

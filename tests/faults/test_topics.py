@@ -4,7 +4,6 @@ The first line of each: what the operator is told, and by which exit code.
 """
 
 import random
-from collections.abc import Callable
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
@@ -98,9 +97,7 @@ def into(stage: Stage, partition: int, stories: list[str], first: int) -> None:
     stage.produce(Input(each.value, key=each.key, partition=partition) for each in more)
 
 
-def test_partitions_added_to_the_input_are_read_from_their_beginning_by_the_one_index(
-    stage: Stage,
-) -> None:
+def test_partitions_added_to_the_input_are_read_from_their_beginning_by_the_one_index(stage):
     """It was exit 78. A copy of what came before is found; kills in each step change nothing."""
     stories = texts(random.Random(SEED + 2), 20)
     into(stage, 0, stories, 0)
@@ -131,9 +128,7 @@ def test_new_partitions_of_an_output_are_used_at_once(stage: Stage) -> None:
     assert len({each.source.partition for each in later}) > 1
 
 
-def test_partitions_added_to_an_input_with_an_index_for_each_need_the_changelogs(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_partitions_added_to_an_input_with_an_index_for_each_need_the_changelogs(make_stage):
     stage = make_stage(partitions=2)
     apart = {**settings(stage), "index": {"scope": "partition"}}
     stage.produce(records(texts(random.Random(SEED), 20), partitions=2))
@@ -149,9 +144,7 @@ def test_partitions_added_to_an_input_with_an_index_for_each_need_the_changelogs
     assert sum(map(len, stage.outputs().values())) == 40
 
 
-def test_a_changelog_that_becomes_compacted_is_named_at_once_and_blames_no_document(
-    stage: Stage,
-) -> None:
+def test_a_changelog_that_becomes_compacted_is_named_at_once_and_blames_no_document(stage):
     """Its documents were blamed one by one: dead letters, two hours long."""
     process = working(stage)
     alter_topic(stage.bootstrap, stage.changelog, {"cleanup.policy": "compact"})
@@ -192,9 +185,7 @@ def working_without_a_beginning(stage: Stage) -> FilterProcess:
     return process
 
 
-def test_a_changelog_that_lost_its_beginning_is_written_anew_from_the_whole_index(
-    stage: Stage,
-) -> None:
+def test_a_changelog_that_lost_its_beginning_is_written_anew_from_the_whole_index(stage):
     process = working_without_a_beginning(stage)
     heard(process, "restart this process once with `streamfilter run --rewrite-changelog`")
     assert process.terminate() == 0

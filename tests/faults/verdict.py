@@ -1,7 +1,5 @@
 """The oracle over a whole stage: what it wrote, and every index directory that it left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

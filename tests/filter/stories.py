@@ -1,7 +1,5 @@
 """Made-up stories for the tests of files: seeded, with exact and near duplicates among them."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

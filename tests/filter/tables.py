@@ -1,7 +1,5 @@
 """Files of rows, as another program writes and reads them: one suite for all their formats."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Avro container files: what another program wrote, and what is left of a damaged one."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io
@@ -84,9 +82,7 @@ def read(path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz", "zstandard"])
-def test_nested_texts_and_renamed_ids_are_read_and_records_come_out_byte_for_byte(
-    desk: Desk, codec: str
-) -> None:
+def test_nested_texts_and_renamed_ids_are_read_and_records_come_out_byte_for_byte(desk, codec):
     rows = articles(300)
     path = container(desk.path / "in.avro", rows, codec=codec, sync_interval=3_000)
     assert desk.run(path, text="/body/text") == 0
@@ -157,13 +153,8 @@ def test_snappy_is_read_and_written_as_others_do(desk: Desk) -> None:
     ],
 )
 def test_a_codec_that_is_not_there_is_named_with_the_cure(
-    desk: Desk,
-    codec: str,
-    code: int,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    desk, codec, code, said, monkeypatch, capsys
+):
     path = container(desk.path / "in.avro", articles(3), codec="null")
     name = bytes([len(codec) * 2]) + codec.encode()
     path.write_bytes(path.read_bytes().replace(b"\x14avro.codec\x08null", b"\x14avro.codec" + name))
@@ -176,9 +167,7 @@ def test_a_codec_that_is_not_there_is_named_with_the_cure(
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
-def test_a_block_that_is_cut_short_is_damage(
-    desk: Desk, codec: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_block_that_is_cut_short_is_damage(desk, codec, capsys):
     rows = [{"id": str(n), "text": f"{n} words"} for n in range(99)]
     fields = [{"name": name, "type": "string"} for name in rows[0]]
     schema = {"type": "record", "name": "A", "fields": fields}
@@ -189,9 +178,7 @@ def test_a_block_that_is_cut_short_is_damage(
     assert f"{path}: damaged Avro data at its beginning: " in capsys.readouterr().err
 
 
-def test_a_header_without_an_end_is_damage(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_header_without_an_end_is_damage(desk, monkeypatch, capsys):
     monkeypatch.setattr(avro, "HEADER_BYTES_MAX", 10_000)
     path = desk.path / "in.avro"
     path.write_bytes(b"Obj\x01\xfe\xff\xff\x0f" + b"\x02a\x00" * 9_000)
@@ -245,9 +232,7 @@ def damaged(data: bytes, sync: bytes, kind: str) -> bytes:
 
 @pytest.mark.parametrize("codec", ["null", "deflate"])
 @pytest.mark.parametrize("kind", ["marker", "cut", "length", "content"])
-def test_damage_is_told_with_the_last_row_before_it_and_the_outputs_stay(
-    desk: Desk, kind: str, codec: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_told_with_the_last_row_before_it_and_the_outputs_stay(desk, kind, codec, capsys):
     sync = b"a marker of ours"
     path = desk.path / "in.avro"
     container(path, articles(200), codec=codec, sync_interval=2_000, sync_marker=sync)
@@ -274,9 +259,7 @@ NAMELESS = b'{"type":"record","name":"R","fields":[{"name":5,"type":"int"}]}'
          "the schema is none"),
     ],
 )  # fmt: skip
-def test_what_is_no_container_is_told(
-    desk: Desk, content: bytes, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_container_is_told(desk, content, said, capsys):
     path = desk.path / "in.avro"
     path.write_bytes(content)
     assert desk.run(path) == 65
@@ -296,9 +279,7 @@ def test_a_block_that_unpacks_to_more_than_a_block_may_hold_is_damage(
     assert "unpacks to more than a block may hold" in capsys.readouterr().err
 
 
-def test_records_of_no_bytes_do_not_go_on_for_ever(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_of_no_bytes_do_not_go_on_for_ever(desk, capsys):
     fields = [{"name": name, "type": "null"} for name in ("id", "text")]
     path = container(
         desk.path / "in.avro",

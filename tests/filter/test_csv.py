@@ -1,7 +1,5 @@
 """CSV as the world writes it: separators, quotes and line ends, and rows that are none."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import sys
@@ -24,9 +22,7 @@ def csv(path: Path, text: str, encoding: str = "utf-8") -> Path:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_rows_come_out_byte_for_byte_whatever_parts_them(
-    desk: Desk, delimiter: str, end: str
-) -> None:
+def test_rows_come_out_byte_for_byte_whatever_parts_them(desk, delimiter, end):
     first = delimiter.join(['"id"', f'"t;e,{end}xt"', "text"]) + end
     cell = f'"a{end}b;c, ""d"""'
     texts = enumerate([*TEXTS, TEXTS[1]])
@@ -49,9 +45,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("row", BROKEN)
-def test_a_broken_row_is_set_aside_and_the_others_are_judged(
-    desk: Desk, row: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_row_is_set_aside_and_the_others_are_judged(desk, row, capsys):
     there = f"id,text\n1,{TEXTS[1]}\n2,{TEXTS[2]}\n\n"
     path = csv(desk.path / "in.csv", there + row)
     assert desk.run(path) == 0
@@ -116,9 +110,7 @@ def test_a_quote_that_swallows_the_file_is_told_and_costs_no_more_memory_than_a_
         (b'"key";"body"\n1;x\n', "has no column text; it has key, body\n"),
     ],
 )
-def test_what_is_no_csv_is_told_before_anything_is_judged(
-    desk: Desk, content: bytes, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_csv_is_told_before_anything_is_judged(desk, content, said, capsys):
     path = desk.path / "in.csv"
     path.write_bytes(content)
     assert desk.run(path) == 65
@@ -126,9 +118,7 @@ def test_what_is_no_csv_is_told_before_anything_is_judged(
     assert not desk.unique.exists()
 
 
-def test_csv_comes_compressed_and_from_standard_input(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_csv_comes_compressed_and_from_standard_input(desk, monkeypatch):
     path = write_csv(desk.path / "in.csv", stories(100))
     assert desk.run(path) == 0
     kept, withheld = desk.unique.read_bytes(), len(desk.records(desk.duplicates))

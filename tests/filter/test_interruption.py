@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM in work over files: no output appears, whoever swallows an exception."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -46,9 +44,7 @@ def waiting(desk: Desk, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize(("number", "code"), SENT)
-def test_it_leaves_the_outputs_and_can_be_run_again(
-    desk: Desk, number: signal.Signals, code: int
-) -> None:
+def test_it_leaves_the_outputs_and_can_be_run_again(desk, number, code):
     lines = lines_of(stories(100))
     assert desk.run(write(desk.path / "in", lines)) == 0
     expected = desk.outputs
@@ -68,9 +64,7 @@ def test_it_leaves_the_outputs_and_can_be_run_again(
 
 @pytest.mark.parametrize(("number", "code"), SENT)
 @pytest.mark.parametrize("step", [1, 3])
-def test_a_signal_in_a_destructor_is_not_swallowed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int, step: int
-) -> None:
+def test_a_signal_in_a_destructor_is_not_swallowed(desk, monkeypatch, number, code, step):
     """What a handler raises there is written to standard error and forgotten: it was published."""
 
     class Doomed:
@@ -121,9 +115,7 @@ def test_a_service_notes_every_signal_and_another_thread_can_hear_of_it() -> Non
 
 
 @pytest.mark.parametrize("verb", ["pairs", "evaluate"])
-def test_other_verbs_over_files_end_the_same_way(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, verb: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_verbs_over_files_end_the_same_way(desk, monkeypatch, verb, capsys):
     original, asked = INTERRUPTION.obey, []
 
     def interrupted_at_the_second() -> None:

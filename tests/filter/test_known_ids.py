@@ -52,10 +52,7 @@ def came_out(desk: Desk, *records: tuple[str, str | None], **options: str) -> li
         ([("a", TEXT), ("a", "one"), ("b", TEXT)], [0, 1], [0, 1, 2]),
     ],
 )
-def test_an_update_is_judged_without_its_earlier_version(
-    desk: Desk, records: list[tuple[str, str | None]], judged: list[int], updated: list[int],
-    batch: int,
-) -> None:  # fmt: skip
+def test_an_update_is_judged_without_its_earlier_version(desk, records, judged, updated, batch):
     size = f"batch.documents={batch}"
     assert came_out(desk, *records, set=size) == judged
     (desk.path / "config.yaml").write_text("input: {known_id: update}")

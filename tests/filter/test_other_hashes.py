@@ -3,8 +3,6 @@
 The marker beside this file is what 79445e8, the commit before, wrote for three documents.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

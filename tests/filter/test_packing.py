@@ -1,7 +1,5 @@
 """Packed files, in bounded memory, and files of another layout than a record on each line."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json
@@ -43,9 +41,7 @@ packings = pytest.mark.parametrize("suffix", PACK)
 
 
 @packings
-def test_what_is_packed_goes_in_and_out_and_equal_runs_give_equal_bytes(
-    desk: Desk, suffix: str
-) -> None:
+def test_what_is_packed_goes_in_and_out_and_equal_runs_give_equal_bytes(desk, suffix):
     lines = lines_of(stories(300))
     packed = desk.path / f"in.jsonl.{suffix}"
     halves = b"\n".join(lines[:99]) + b"\n", b"\n".join(lines[99:])
@@ -61,9 +57,7 @@ def test_what_is_packed_goes_in_and_out_and_equal_runs_give_equal_bytes(
 
 
 @packings
-def test_damage_is_told_with_the_last_good_line(
-    desk: Desk, suffix: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_told_with_the_last_good_line(desk, suffix, capsys):
     data = PACK[suffix](b"\n".join(lines_of(stories(3_000))))
     packed = desk.path / f"in.{suffix}"
     name = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}[suffix]
@@ -105,9 +99,7 @@ def test_csv_and_avro_are_unpacked_too(desk: Desk) -> None:
     assert desk.unique.read_text().startswith("id,text\n")
 
 
-def test_without_the_extra_zstandard_says_what_to_install(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_zstandard_says_what_to_install(desk, monkeypatch, capsys):
     packed = desk.path / "in.jsonl.zst"
     packed.write_bytes(PACK["zst"](b"\n".join(lines_of(stories(3)))))
     plain = write(desk.path / "in.jsonl", lines_of(stories(3)))
@@ -135,9 +127,7 @@ def test_without_the_extra_zstandard_says_what_to_install(
          "is packed twice\n    cure: unpack it once"),
     ],
 )  # fmt: skip
-def test_what_is_not_read_is_named_with_the_cure(
-    desk: Desk, begin: bytes, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_read_is_named_with_the_cure(desk, begin, said, capsys):
     path = desk.path / "in.jsonl"
     path.write_bytes(begin + bytes(range(256)) * 9)
     assert desk.run(path) == 65
@@ -151,9 +141,7 @@ def opened(path: Path, limit: str) -> inputs.Input:
 
 @packings
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_of_a_line_that_never_ends_the_limit_is_kept(
-    tmp_path: Path, suffix: str, form: str
-) -> None:
+def test_of_a_line_that_never_ends_the_limit_is_kept(tmp_path, suffix, form):
     size = 96 << 20
     begin, line, after = {
         "jsonl": (b"", b'{"id":"a","text":"' + bytes(size), b'"}\n{"id":"b","text":"a story"}\n'),
@@ -203,9 +191,7 @@ def test_a_long_csv_line_ends_where_its_quotes_say(desk: Desk, at: int) -> None:
     assert letter["error"]["code"] == "too_large"
 
 
-def test_an_unpacker_takes_no_more_memory_than_it_may(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unpacker_takes_no_more_memory_than_it_may(desk, capsys):
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 29, "mode": lzma.MODE_FAST,
                 "mf": lzma.MF_HC3}]  # fmt: skip
     path = desk.path / "in.jsonl.xz"
@@ -228,9 +214,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_json_of_another_layout_is_named_with_the_cure(
-    desk: Desk, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_of_another_layout_is_named_with_the_cure(desk, kind, capsys):
     content, said = LAYOUTS[kind]
     path = desk.path / "in.json"
     path.write_text(content)

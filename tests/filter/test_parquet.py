@@ -1,7 +1,5 @@
 """Parquet: columns of all kinds, in bounded memory; what is no such file is told."""
 
-from __future__ import annotations
-
 import base64
 import json
 from contextlib import closing
@@ -124,9 +122,7 @@ def hinted(path: Path, table: pa.Table, kinds: dict[str, Any]) -> pa.Table:
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("nested", [False, True])
-def test_texts_of_every_type_are_read_and_rows_come_out_as_they_were(
-    desk: Desk, kind: Any, nested: bool
-) -> None:
+def test_texts_of_every_type_are_read_and_rows_come_out_as_they_were(desk, kind, nested):
     path = desk.path / "in.parquet"
     plain = without_views(kind)
     text = pa.array(BYTES if "binary" in str(kind) else TEXTS).cast(plain)
@@ -147,9 +143,7 @@ def test_texts_of_every_type_are_read_and_rows_come_out_as_they_were(
 
 
 @pytest.mark.parametrize("kind", [pa.list_view(pa.int8()), pa.large_list_view(pa.int8())])
-def test_list_views_are_named_and_called_no_damage(
-    desk: Desk, kind: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_views_are_named_and_called_no_damage(desk, kind, capsys):
     path = desk.path / "in.parquet"
     pq.write_table(pa.table({"id": [0], "text": ["a"], "views": pa.array([[1]], kind)}), path)
     assert desk.run(path) == 65
@@ -222,9 +216,7 @@ def test_a_string_that_is_no_utf_8_is_one_dead_letter(desk: Desk) -> None:
     assert sorted(kept + withheld) == ["a", "b", "d"]
 
 
-def test_a_column_of_another_type_is_told_row_by_row(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_column_of_another_type_is_told_row_by_row(desk, capsys):
     path = parquet(desk.path / "in.parquet", articles(2))
     assert desk.run(path, text="/raw", dead_letter=False) == 65
     assert f"{path}, row 1: wrong_type: /raw is bytes; it must be a string" in (
@@ -275,9 +267,7 @@ def test_columns_are_read_as_their_rows_are(tmp_path: Path, kind: str, id_: str 
     assert [len(each) for each, _ in found] == ([3] if texts else [])
 
 
-def test_rows_of_plain_columns_are_not_looked_at_one_by_one(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_plain_columns_are_not_looked_at_one_by_one(desk, monkeypatch):
     rows = [{"id": n, "text": each["text"]} for n, each in enumerate(stories(40))]
     path = desk.path / "in.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path)
@@ -303,9 +293,7 @@ def damaged(data: bytes, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["cut", "footer", "page", "empty", "other"])
-def test_damage_is_told_and_the_outputs_stay(
-    desk: Desk, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_told_and_the_outputs_stay(desk, kind, capsys):
     path = parquet(
         desk.path / "in.parquet", articles(400), row_group_size=50, write_page_checksum=True
     )
@@ -318,9 +306,7 @@ def test_damage_is_told_and_the_outputs_stay(
     assert desk.unique.read_text() == "as it was"
 
 
-def test_standard_input_is_refused_with_the_reason(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_standard_input_is_refused_with_the_reason(desk, capsys):
     assert desk.run("-", format="parquet") == 64
     assert "Parquet is read from its end\n    cure: write it to a file" in capsys.readouterr().err
 

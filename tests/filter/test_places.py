@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -55,16 +53,12 @@ def _without_payload(record: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("place", ["key", "header:ce_id"])
-def test_an_id_beside_the_value_is_refused_for_lines(
-    desk: Desk, place: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_id_beside_the_value_is_refused_for_lines(desk, place, capsys):
     assert desk.run(write(desk.path / "in", lines_of(stories(3))), id=place) == 78
     assert f"input.id: got {place}; a line has no key and headers" in capsys.readouterr().err
 
 
-def test_a_format_without_lines_is_refused_for_files(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_format_without_lines_is_refused_for_files(desk, capsys):
     schema = desk.path / "a.avsc"
     schema.write_text('{"type":"record","name":"A","fields":[]}')
     arguments = desk.arguments(write(desk.path / "in", lines_of(stories(3))))
@@ -121,9 +115,7 @@ def test_dead_letters_name_their_code_and_line_and_keep_the_bytes(desk: Desk) ->
         assert violations(record, SCHEMA, SCHEMA) == []
 
 
-def test_without_a_dead_letter_the_first_broken_line_stops_it(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_dead_letter_the_first_broken_line_stops_it(desk, capsys):
     desk.unique.write_bytes(b"what was here before\n")
     lines = lines_of(stories(30))
     lines[12] = b'{"text": secret'

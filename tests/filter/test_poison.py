@@ -38,9 +38,7 @@ def source(desk: Desk) -> Path:
     return write(desk.path / "in", LINES)
 
 
-def test_a_text_that_breaks_the_sketcher_is_set_aside_and_its_neighbours_are_judged(
-    desk: Desk, source: Path
-) -> None:
+def test_a_text_that_breaks_the_sketcher_is_set_aside_and_its_neighbours_are_judged(desk, source):
     assert desk.run(source, state="memory") == 0
     outputs = desk.outputs
     assert outputs[0].splitlines() == [LINES[0], LINES[2]]
@@ -55,9 +53,7 @@ def test_a_text_that_breaks_the_sketcher_is_set_aside_and_its_neighbours_are_jud
     assert desk.outputs == outputs
 
 
-def test_without_a_place_for_it_the_run_ends_and_names_the_line(
-    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_place_for_it_the_run_ends_and_names_the_line(desk, source, capsys):
     assert desk.run(source, dead_letter=False) == 65
     told = capsys.readouterr().err
     assert "line 2: internal: the text cannot be sketched" in told

@@ -37,9 +37,7 @@ def test_a_state_keeps_its_own_seed(desk: Desk, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("verb", ["filter", "filter -o json", "pairs", "evaluate"])
-def test_a_file_of_broken_lines_only_is_no_success(
-    desk: Desk, verb: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_broken_lines_only_is_no_success(desk, verb, capsys):
     """A wrong --text made each record a dead letter, and the exit code said that all was well."""
     source = write(desk.path / "in", lines_of(stories(5)))
     command = [*verb.split(), str(source), "--text", "/body"]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -41,9 +39,7 @@ def process(desk: Desk, *arguments: str, **environment: str) -> subprocess.Popen
     "point", ["batch.decided", "index.applied", "batch.decided:3", "index.applied:5", "close.begun"]
 )
 @pytest.mark.slow
-def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(
-    desk: Desk, source: Path, point: str
-) -> None:
+def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(desk, source, point):
     assert desk.run(source) == 0
     expected = desk.outputs
     desk.clear()
@@ -57,9 +53,7 @@ def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(
     assert not list(desk.path.glob("*.partial"))
 
 
-def test_run_again_on_its_state_it_gives_the_same_bytes(
-    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_again_on_its_state_it_gives_the_same_bytes(desk, source, capsys):
     assert desk.run(source, state="s") == 0
     expected = desk.outputs
     for _ in range(2):
@@ -119,9 +113,7 @@ def test_lines_added_to_a_file_are_new_and_the_others_keep_their_verdicts(desk: 
 
 
 @pytest.mark.parametrize("change", ["edited", "shorter"])
-def test_a_file_that_changed_under_its_index_is_refused(
-    desk: Desk, change: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_changed_under_its_index_is_refused(desk, change, capsys):
     lines = lines_of(stories(50))
     path = write(desk.path / "in", lines)
     assert desk.run(path, state="s") == 0
@@ -145,9 +137,7 @@ def test_other_data_on_standard_input_has_another_name(desk: Desk) -> None:
     assert desk.run(write(desk.path / "in", lines), state="t") == 0
 
 
-def test_an_index_of_another_scheme_is_refused(
-    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_index_of_another_scheme_is_refused(desk, source, capsys):
     assert desk.run(source, state="s") == 0
     before = desk.outputs
     assert desk.run(source, state="s", shingle="char:5") == 78
@@ -180,9 +170,7 @@ def test_a_state_without_its_table_of_sources_is_refused(desk: Desk, source: Pat
 
 
 @pytest.mark.slow
-def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_any_run(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_any_run(desk, capsys):
     """Of 6,000 texts the last 1,000 are remembered; what is gone does not come back."""
     texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(7_000)]
 
@@ -210,9 +198,7 @@ def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_an
 
 
 @pytest.mark.slow
-def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(desk, capsys):
     """Its own lines are remembered longer than the lines before them."""
     lines = [json.dumps({"id": n, "text": f"story {n} {n * n} {n + 7}"}) for n in range(6_500)]
 
@@ -233,9 +219,7 @@ def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(
 @pytest.mark.parametrize("limit", [None, "index.retention=30d"])
 @pytest.mark.parametrize("point", ["batch.decided:6", "index.applied:40", "close.begun"])
 @pytest.mark.slow(4)
-def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(
-    desk: Desk, point: str, limit: str | None
-) -> None:
+def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk, point, limit):
     """Windows are gone by then, and with them what the first lines met; whatever the batches."""
     texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(6_000)]
     again = [texts[n - 900 if n % 7 == 0 else n - 1_100] for n in range(1_100, 6_000, 5)]
@@ -272,9 +256,7 @@ def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(
 
 
 @pytest.mark.slow
-def test_an_unfinished_run_is_begun_again_by_its_inputs_and_by_no_others(
-    desk: Desk, source: Path
-) -> None:
+def test_an_unfinished_run_is_begun_again_by_its_inputs_and_by_no_others(desk, source):
     def run(*sources: Path) -> list[str]:
         arguments = desk.arguments(sources[0], state="s")
         return [*arguments, *map(str, sources[1:]), "--set", "index.documents_max=1000"]

@@ -1,7 +1,5 @@
 """Files of rows are filtered as lines are: the same verdicts, and what comes out is as it came."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from importlib import import_module
@@ -36,9 +34,7 @@ def told(count: int) -> list[dict[str, str]]:
 
 
 @formats
-def test_rows_get_the_verdicts_of_lines_and_come_out_as_they_came(
-    desk: Desk, format: Format
-) -> None:
+def test_rows_get_the_verdicts_of_lines_and_come_out_as_they_came(desk, format):
     rows = told(300)
     assert desk.run(write(desk.path / "in.jsonl", lines_of(rows))) == 0
     wanted = verdicts(desk)
@@ -67,9 +63,7 @@ def test_five_thousand_texts_get_the_same_verdicts_and_evidence_in_all_formats(d
 
 
 @formats
-def test_a_memory_is_kept_over_runs_and_knows_rows_by_their_numbers(
-    desk: Desk, format: Format
-) -> None:
+def test_a_memory_is_kept_over_runs_and_knows_rows_by_their_numbers(desk, format):
     rows = told(300)
     path = format.file(desk.path, rows)
     assert desk.run(path) == 0
@@ -86,9 +80,7 @@ def test_a_memory_is_kept_over_runs_and_knows_rows_by_their_numbers(
 
 
 @formats
-def test_what_was_read_is_summed_up_for_a_memory_and_for_nobody_else(
-    desk: Desk, format: Format
-) -> None:
+def test_what_was_read_is_summed_up_for_a_memory_and_for_nobody_else(desk, format):
     path = str(format.file(desk.path, told(60)))
     table = cast(Any, import_module(f"streamfilter.files.formats.{format.name}")).table
 
@@ -101,9 +93,7 @@ def test_what_was_read_is_summed_up_for_a_memory_and_for_nobody_else(
 
 
 @formats
-def test_a_file_without_the_column_says_which_it_has(
-    desk: Desk, format: Format, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_without_the_column_says_which_it_has(desk, format, capsys):
     rows = [{"key": str(n), "body_text": each["text"]} for n, each in enumerate(stories(3))]
     path = format.file(desk.path, rows)
     assert desk.run(path) == 65
@@ -156,9 +146,7 @@ def test_rows_are_compared_by_their_fields(desk: Desk, format: Format) -> None:
 
 
 @formats
-def test_a_row_that_is_larger_than_a_document_may_be_is_a_dead_letter(
-    desk: Desk, format: Format
-) -> None:
+def test_a_row_that_is_larger_than_a_document_may_be_is_a_dead_letter(desk, format):
     rows = [{**each, "note": "x" * 3_000 * (n == 2)} for n, each in enumerate(told(5))]
     path = format.file(desk.path, rows)
     assert main([*desk.arguments(path), "--set", "limits.document=3KiB"]) == 0
@@ -183,9 +171,7 @@ def test_the_format_is_said_where_the_name_does_not_say_it(desk: Desk, format: F
 
 
 @formats
-def test_what_comes_out_may_not_be_named_as_another_format(
-    desk: Desk, format: Format, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_comes_out_may_not_be_named_as_another_format(desk, format, capsys):
     path = format.file(desk.path, told(3))
     unique = str(desk.path / "out.jsonl")
     assert main(["filter", str(path), "--unique", unique, "--duplicates", "d"]) == 64
@@ -196,9 +182,7 @@ def test_what_comes_out_may_not_be_named_as_another_format(
 
 
 @formats
-def test_files_of_two_formats_are_not_one_run(
-    desk: Desk, format: Format, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_of_two_formats_are_not_one_run(desk, format, capsys):
     rows = told(3)
     lines = write(desk.path / "in.jsonl", lines_of(rows))
     assert desk.run(lines, format.file(desk.path, rows)) == 64
@@ -231,9 +215,7 @@ def test_the_longest_of_a_group_comes_out_of_rows(desk: Desk, format: Format) ->
 
 
 @formats
-def test_a_finished_run_over_rows_is_judged(
-    desk: Desk, format: Format, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_finished_run_over_rows_is_judged(desk, format, capsys):
     path = format.file(desk.path, told(200))
     assert desk.run(path) == 0
     pairs = desk.path / "pairs.tsv"

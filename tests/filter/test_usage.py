@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -15,16 +13,12 @@ def source(desk: Desk) -> Path:
     return write(desk.path / "in", lines_of(stories(5)))
 
 
-def test_an_input_that_is_not_there_is_named(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_input_that_is_not_there_is_named(desk, capsys):
     assert desk.run(desk.path / "nowhere") == 64
     assert "cannot read" in capsys.readouterr().err
 
 
-def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(
-    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(desk, source, capsys):
     assert desk.run(source, unique=desk.path / "no" / "such") == 64
     assert "cannot write" in capsys.readouterr().err
 
@@ -38,9 +32,7 @@ def test_no_path_serves_twice(desk: Desk, source: Path) -> None:
     assert source.read_bytes()
 
 
-def test_wrong_settings_are_all_named_at_once(
-    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_settings_are_all_named_at_once(desk, source, capsys):
     assert desk.run(source, threshold=9, text="/items/0") == 78
     said = capsys.readouterr().err
     assert "similarity.threshold" in said
@@ -61,17 +53,13 @@ def test_the_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert "streamfilter filter news.jsonl.gz --unique" in capsys.readouterr().out
 
 
-def test_a_state_without_a_name_is_refused(
-    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_state_without_a_name_is_refused(desk, source, capsys):
     """``--state "$UNSET"`` made an index of wherever the script ran."""
     assert main([*desk.arguments(source), "--state", ""]) == 64
     assert "is the variable set" in capsys.readouterr().err
 
 
-def test_the_directory_of_a_deduplicator_is_no_state_and_stays_as_it_was(
-    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_directory_of_a_deduplicator_is_no_state_and_stays_as_it_was(desk, source, capsys):
     with Deduplicator(desk.path / "memory") as stories:
         stories.add("a", "the old mill by the river was sold to a young family")
     assert desk.run(source, state="memory") == 78

@@ -45,9 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_workers_change_no_output_and_no_index(
-    desk: Desk, source: Path, expected: tuple[bytes, ...], asked: list[int]
-) -> None:
+def test_workers_change_no_output_and_no_index(desk, source, expected, asked):
     assert desk.run(source, state="s", workers=2, set=BATCH) == 0
     assert desk.outputs == expected
     assert len(asked) == 6
@@ -58,14 +56,7 @@ def test_workers_change_no_output_and_no_index(
 
 
 @pytest.mark.slow
-def test_workers_that_are_killed_cost_no_record(
-    desk: Desk,
-    source: Path,
-    expected: tuple[bytes, ...],
-    asked: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_workers_that_are_killed_cost_no_record(desk, source, expected, asked, monkeypatch, capsys):
     number, ask = count(), Handle.ask
 
     def struck(self, question):
@@ -80,9 +71,7 @@ def test_workers_that_are_killed_cost_no_record(
 
 
 @pytest.mark.slow
-def test_a_filter_that_is_killed_with_its_workers_is_run_again(
-    desk: Desk, source: Path, expected: tuple[bytes, ...]
-) -> None:
+def test_a_filter_that_is_killed_with_its_workers_is_run_again(desk, source, expected):
     arguments = [*desk.arguments(source, state="s", workers=2), "--set", BATCH]
     dead = process(desk, *arguments, STREAMFILTER_KILL_POINT="index.applied:2")
     dead.communicate(timeout=180)

@@ -5,8 +5,6 @@ from what the earlier ones have found. It ends with 0; a broken promise ends it 
 libFuzzer's code, its words, and the input that broke it in a file, for ``--input``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -1,7 +1,5 @@
 """Several values in one input: each behind its length, so that the fuzzer can move the cuts."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What others send us: records, texts, envelopes. No bytes may raise but what is documented."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -6,8 +6,6 @@ an input, which are not ours. A broken promise ends it at once, with the input t
 file. One input's memory and time are bounded, so that a blow-up is a finding too.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import math

@@ -1,7 +1,5 @@
 """What we wrote ourselves, and a disk or a topic gives back: refused by name, or read exactly."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 

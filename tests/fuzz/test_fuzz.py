@@ -1,7 +1,5 @@
 """A few seconds of fuzzing for each reader of bytes; the long run is ``python -m tests.fuzz``."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -47,9 +45,7 @@ def test_what_the_search_begins_with_keeps_the_promises(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "inputs"), SEARCHED.items())
-def test_a_search_guided_by_coverage_finds_no_input_that_breaks_a_promise(
-    name: str, inputs: int, tmp_path: Path
-) -> None:
+def test_a_search_guided_by_coverage_finds_no_input_that_breaks_a_promise(name, inputs, tmp_path):
     pytest.importorskip("atheris", reason="Atheris has wheels for Linux only")
     left = tmp_path / "left"
     left.mkdir()

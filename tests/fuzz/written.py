@@ -1,7 +1,5 @@
 """What an operator writes: any configuration gives settings or problems, never an exception."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real headless Chromium, asked for a page as it is after its scripts have run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

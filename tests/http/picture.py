@@ -1,7 +1,5 @@
 """Saves a picture of the page while the demo runs: ``python -m tests.http.picture PATH``."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

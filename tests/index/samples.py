@@ -1,7 +1,5 @@
 """Documents, keys and changes for the tests of the index: random ones, from a seed."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Sequence

@@ -163,9 +163,7 @@ def test_indexes_by_partition_keep_their_places(state: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_backup_that_was_damaged_is_refused_and_leaves_no_index(
-    state: Path, tmp_path: Path, seed: int
-) -> None:
+def test_a_backup_that_was_damaged_is_refused_and_leaves_no_index(state, tmp_path, seed):
     rng = random.Random(seed)
     back_up(state, tmp_path / "backup")
     table = rng.choice(sorted((tmp_path / "backup" / "index" / DATABASE_NAME).glob("*.sst")))
@@ -198,9 +196,7 @@ def test_nothing_is_written_over(state: Path, tmp_path: Path) -> None:
             call()
 
 
-def test_a_copy_inside_of_the_index_or_the_other_way_round_is_refused(
-    state: Path, tmp_path: Path
-) -> None:
+def test_a_copy_inside_of_the_index_or_the_other_way_round_is_refused(state, tmp_path):
     with pytest.raises(IndexRefused, match="which may hold nothing else"):
         back_up(state, state / "backups" / "today")
     check_ours(state)  # it holds nothing of another, for which the service would refuse it
@@ -219,9 +215,7 @@ def test_a_copy_of_a_damaged_index_is_refused(state: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_flipped_byte_is_told_or_changes_nothing(
-    state: Path, original: Path, tmp_path: Path, seed: int
-) -> None:
+def test_a_flipped_byte_is_told_or_changes_nothing(state, original, tmp_path, seed):
     rng = random.Random(seed)
     table = rng.choice(sorted((state / DATABASE_NAME).glob("*.sst")))
     data = bytearray(table.read_bytes())
@@ -293,9 +287,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_the_verbs_copy_bring_back_and_tell_by_their_exit_code(
-    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verbs_copy_bring_back_and_tell_by_their_exit_code(state, tmp_path, capsys):
     backup, again = str(tmp_path / "backup"), str(tmp_path / "again")
     assert told(capsys, "backup", "--state", str(state), backup)[0] == 0
     assert told(capsys, "restore", backup, "--state", again)[0] == 0
@@ -310,9 +302,7 @@ def test_the_verbs_copy_bring_back_and_tell_by_their_exit_code(
     assert main(["verify", "--state", str(tmp_path)]) == 78
 
 
-def test_a_backup_without_space_says_so_and_is_none(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backup_without_space_says_so_and_is_none(state, tmp_path, monkeypatch):
     def full(self: Database) -> None:
         raise DiskFull("no space left")
 

@@ -4,8 +4,6 @@ The child applies batches as fast as it can with buffers so small that flushes a
 run all the time; the parent kills it at a random moment and compares what is left with a model.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess
@@ -92,9 +90,7 @@ def test_a_restore_over_a_state_that_is_ahead_changes_nothing_but_progress(tmp_p
 
 
 @pytest.mark.parametrize("restart", [True, False])
-def test_overflows_are_counted_once_whether_or_not_the_index_was_reopened(
-    tmp_path: Path, restart: bool
-) -> None:
+def test_overflows_are_counted_once_whether_or_not_the_index_was_reopened(tmp_path, restart):
     index, model = opened(tmp_path / "state"), MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
     crowd = random_keys(random.Random(1), BATCH, kinds=2)
     for start in range(0, 5 * BATCH, BATCH):

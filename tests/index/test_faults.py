@@ -1,7 +1,5 @@
 """Which fault of an index ends a process, with which exit code and words."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamfilter.index.errors import (
@@ -14,7 +12,7 @@ from streamfilter.index.errors import (
     IndexUnavailable,
     as_stop,
 )
-from streamfilter.stops import NoRoom, SchemeMismatch, Stop, Temporary
+from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 
 
 @pytest.mark.parametrize(
@@ -29,9 +27,7 @@ from streamfilter.stops import NoRoom, SchemeMismatch, Stop, Temporary
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, IndexFault) else "",
 )
-def test_each_fault_ends_a_process_with_one_code(
-    fault: IndexFault, stop: type[Stop], said: str
-) -> None:
+def test_each_fault_ends_a_process_with_one_code(fault, stop, said):
     found = as_stop(fault, "; ours", stays="all", cure="make room")
     assert type(found) is stop
     assert said in str(found)

@@ -5,8 +5,6 @@ ones only in its log, as a kill leaves it. `python -m tests.index.test_formats` 
 format's; it is not to be written again, for that would test nothing.
 """
 
-from __future__ import annotations
-
 import tarfile
 import tempfile
 from pathlib import Path
@@ -59,9 +57,7 @@ def test_a_directory_of_the_present_format_is_read_to_the_byte_and_worked_with(s
 
 
 @pytest.mark.parametrize("number", ["0", "1", "99", "-1"])
-def test_another_format_is_refused_by_its_number_and_left_as_it_is(
-    state: Path, number: str
-) -> None:
+def test_another_format_is_refused_by_its_number_and_left_as_it_is(state, number):
     marker = state / MARKER_NAME
     whole = marker.read_text()
     marker.write_text(whole.replace(f'"format": {FORMAT}', f'"format": {number}'))
@@ -72,9 +68,7 @@ def test_another_format_is_refused_by_its_number_and_left_as_it_is(
     opened(state).close()
 
 
-def test_a_directory_of_format_1_whose_full_buckets_turned_documents_away_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_directory_of_format_1_whose_full_buckets_turned_documents_away_is_refused(tmp_path):
     with pytest.raises(IndexMismatch, match=r"format: it has 1, this version(.|\n)*1. rebuild"):
         opened(unpacked(1, tmp_path))
 

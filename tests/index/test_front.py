@@ -1,7 +1,5 @@
 """The front may say "perhaps" when it should say "no", and never "no" when it should say "yes"."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -136,9 +134,7 @@ def test_a_saved_front_comes_back_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("stamp", "bytes_max"), [(6, 5 * MIB), (8, 5 * MIB), (7, 5 * MIB - 16)])
-def test_a_front_of_another_write_or_too_large_is_deleted(
-    tmp_path: Path, stamp: int, bytes_max: int
-) -> None:
+def test_a_front_of_another_write_or_too_large_is_deleted(tmp_path, stamp, bytes_max):
     _, file = saved(tmp_path, stamp=7)
     assert (
         front_file.take(front_file.file_of(tmp_path, 0), stamp=stamp, bytes_max=bytes_max) is None

@@ -5,8 +5,6 @@ process must end by a fault of ours, never go on as if nothing had been, and who
 directory later finds whole batches only, or is told of the damage.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -20,7 +18,7 @@ from streamfilter.similarity.columns import Widths
 from tests.index.samples import SLOTS
 from tests.index.test_crash import CAP, ROOT, batch, opened
 from tests.support.strace import needs_strace
-from tests.support.trials import Trials, short_and_long
+from tests.support.trials import short_and_long
 
 WORKER = """
 import os, sys
@@ -108,9 +106,7 @@ def test_a_call_that_fails_stops_the_index_and_leaves_whole_batches(
 
 @needs_strace
 @short_and_long(3, 500)
-def test_many_calls_that_fail_stop_the_index_and_leave_whole_batches(
-    tmp_path: Path, trials: Trials
-) -> None:
+def test_many_calls_that_fail_stop_the_index_and_leave_whole_batches(tmp_path, trials):
     for rng in trials.of("25", "a system call fails from its n-th time on", seed=SEED):
         nth = f"{int(2 ** rng.uniform(0, 8))}{rng.choice(('', '+'))}"
         call, error = rng.choice(CALLS), rng.choice(ERRORS)

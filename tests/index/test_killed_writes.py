@@ -1,19 +1,16 @@
 """SIGKILL inside of a write: a batch of several megabytes is in the log whole, or not at all."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.similarity.columns import Widths
 from tests.index.samples import SLOTS
 from tests.index.test_crash import CAP, ROOT, batch, opened
 from tests.support.strace import killed_in_write, needs_strace
-from tests.support.trials import Trials, short_and_long
+from tests.support.trials import short_and_long
 
 SEED = 20_261_142
 SIZE, BATCHES = 12_000, 2
@@ -41,9 +38,7 @@ def models() -> Iterator[list[tuple[str, bytes, bytes]]]:
 
 @needs_strace
 @short_and_long(2, 50)
-def test_a_kill_inside_of_a_large_write_leaves_whole_batches(
-    tmp_path: Path, trials: Trials
-) -> None:
+def test_a_kill_inside_of_a_large_write_leaves_whole_batches(tmp_path, trials):
     expected = list(models())
     for rng in trials.of("5", "killed inside of the write of a large batch", seed=SEED):
         state = tmp_path / "state"

@@ -67,9 +67,7 @@ def test_a_file_name_that_no_backup_has_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("name", HOSTILE_INDEXES)
-def test_an_index_name_that_no_backup_has_is_refused(
-    backup: Path, tmp_path: Path, name: object
-) -> None:
+def test_an_index_name_that_no_backup_has_is_refused(backup, tmp_path, name):
     edited(backup, lambda indexes: indexes[0].update(name=name))
     assert "is no index of a backup" in str(refused(backup, tmp_path))
 
@@ -113,9 +111,7 @@ def test_contents_of_another_shape_are_a_fault_and_no_bug(backup: Path, broken: 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "[]", '"x"', "null"])
 @pytest.mark.parametrize("name", ["documents", "next_ordinal", "marker", "files"])
-def test_a_field_of_another_type_is_a_fault_and_no_bug(
-    backup: Path, tmp_path: Path, name: str, value: str
-) -> None:
+def test_a_field_of_another_type_is_a_fault_and_no_bug(backup, tmp_path, name, value):
     edited(backup, lambda indexes: indexes[0].update({name: "HERE"}))
     path = backup / CONTENTS_NAME
     path.write_text(path.read_text().replace('"HERE"', value))
@@ -124,9 +120,7 @@ def test_a_field_of_another_type_is_a_fault_and_no_bug(
 
 @pytest.mark.parametrize("shape", ['"rows": "x"', '"shingling": []', '"bands": null',
                                    '"normalisation": {"whitespace": {}}'])  # fmt: skip
-def test_a_scheme_of_another_shape_is_refused_when_it_is_opened(
-    backup: Path, tmp_path: Path, shape: str
-) -> None:
+def test_a_scheme_of_another_shape_is_refused_when_it_is_opened(backup, tmp_path, shape):
     def change(indexes: list[dict[str, Any]]) -> None:
         indexes[0]["marker"]["identity"]["scheme"].update(json.loads(f"{{{shape}}}"))
 
@@ -136,9 +130,7 @@ def test_a_scheme_of_another_shape_is_refused_when_it_is_opened(
         Deduplicator.open(tmp_path / "again")
 
 
-def test_the_verb_ends_with_78_and_names_the_file(
-    backup: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verb_ends_with_78_and_names_the_file(backup, tmp_path, capsys):
     planted(backup, "../../.profile")
     assert main(["restore", str(backup), "--state", str(tmp_path / "again")]) == 78
     assert "../../.profile" in capsys.readouterr().err

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import resource
 import shutil
@@ -89,9 +87,7 @@ def test_a_directory_with_wide_permissions_is_narrowed(tmp_path: Path) -> None:
         ({"seed": b"another of 16 by"}, "seed: they differ"),
     ],
 )
-def test_an_index_of_another_kind_is_refused_with_the_ways_out(
-    state: Path, changed: dict[str, object], named: str
-) -> None:
+def test_an_index_of_another_kind_is_refused_with_the_ways_out(state, changed, named):
     with pytest.raises(IndexMismatch) as refused:
         open_index(state, identity(**changed), memory=SMALL)
     message = str(refused.value)
@@ -187,9 +183,7 @@ def test_a_lock_is_given_back_although_a_forked_child_has_the_file_open(tmp_path
         os.close(ours)
 
 
-def test_a_forked_child_that_releases_the_lock_does_not_take_it_from_its_parent(
-    tmp_path: Path,
-) -> None:
+def test_a_forked_child_that_releases_the_lock_does_not_take_it_from_its_parent(tmp_path):
     lock = Lock(tmp_path)
     child = os.fork()
     if child == 0:
@@ -204,9 +198,7 @@ def test_a_forked_child_that_releases_the_lock_does_not_take_it_from_its_parent(
     Lock(tmp_path).release()
 
 
-def test_a_symbolic_link_is_refused_and_what_it_leads_to_untouched(
-    state: Path, tmp_path: Path
-) -> None:
+def test_a_symbolic_link_is_refused_and_what_it_leads_to_untouched(state, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(state)
     for attempt in (lambda: open_index(link, identity()), lambda: wipe_index(link)):
@@ -355,9 +347,7 @@ def test_a_write_into_a_directory_that_is_gone_says_so_before_anybody_looks(stat
 
 
 @pytest.mark.parametrize("name", ["claim", "write_marker", "read_marker"])
-def test_a_directory_that_is_removed_while_it_is_opened_is_no_refusal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_directory_that_is_removed_while_it_is_opened_is_no_refusal(tmp_path, monkeypatch, name):
     path = tmp_path / "state"
     real = getattr(opening, name)
 

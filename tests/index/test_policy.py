@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from streamfilter.cli import main
 
 STORY = '{"id":"%s","text":"the council met on monday to discuss the new bridge over the river"}\n'
@@ -16,9 +14,7 @@ def filter_with(path: Path, threshold: str) -> int:
     )  # fmt: skip
 
 
-def test_a_new_threshold_on_an_old_index_is_said_loudly_and_only_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_threshold_on_an_old_index_is_said_loudly_and_only_once(tmp_path, capsys):
     (tmp_path / "in").write_text(STORY % "a" + STORY % "b")
     said = []
     for threshold in ("0.81", "0.81", "0.82", "0.82"):

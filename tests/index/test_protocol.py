@@ -1,7 +1,5 @@
 """One suite for every implementation: what the pipeline may rely on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,9 +148,7 @@ def test_a_full_bucket_keeps_its_first_and_counts_the_others(make_index: MakeInd
     assert stored[(1).to_bytes(8, "big")] == bytes([0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0])
 
 
-def test_a_batch_of_any_number_below_48_bits_is_stored_and_found_again(
-    make_index: MakeIndex,
-) -> None:
+def test_a_batch_of_any_number_below_48_bits_is_stored_and_found_again(make_index):
     index, numbers = make_index(), [2**32 - 1, 2**32, 2**48 - 1]
     for ordinal, number in enumerate(numbers):
         one = replace(documents([ordinal]), batches=np.array([number]))
@@ -173,9 +169,7 @@ def test_a_document_with_one_key_in_two_columns_is_listed_once(make_index: MakeI
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 7, 40])
-def test_the_bytes_do_not_depend_on_how_documents_are_cut_into_batches(
-    make_index: MakeIndex, cut: int
-) -> None:
+def test_the_bytes_do_not_depend_on_how_documents_are_cut_into_batches(make_index, cut):
     rows = keys_of([[i % 3, i % 5, i % 7, i] for i in range(40)])
 
     def built(size: int) -> list[tuple[str, bytes, bytes]]:
@@ -310,9 +304,7 @@ def test_documents_are_found_by_their_id_and_only_by_it(make_index: MakeIndex) -
     assert [len(key) for kind, key, _ in index.dump() if kind == "id"] == [11, 11, 12, 12, 13]
 
 
-def test_documents_are_found_by_their_id_in_all_windows_that_are_alive(
-    make_index: MakeIndex,
-) -> None:
+def test_documents_are_found_by_their_id_in_all_windows_that_are_alive(make_index):
     index = make_index(ids=True)
     for number in range(3):
         opens = Window(number, number, number) if number else None

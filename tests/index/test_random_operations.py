@@ -1,7 +1,5 @@
 """Random operations on the real thing and on a plain model: they must not differ in a byte."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -228,9 +226,7 @@ def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
 @pytest.mark.slow
 @pytest.mark.parametrize("front_bytes", [0, 256, 1 << 20])
 @seeds(2)
-def test_neither_a_crash_nor_a_full_front_hides_a_key(
-    tmp_path: Path, seed: int, front_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_a_crash_nor_a_full_front_hides_a_key(tmp_path, seed, front_bytes, monkeypatch):
     print(f"seed {seed}")
     # So few keys at a time that an index is being read again most of the time.
     monkeypatch.setattr(window_front, "OPENING_KEYS", 30)

@@ -5,8 +5,6 @@ time, for each family is flushed on its own. A log that is gone from their middl
 RocksDB replays what is behind it (seen: the newest progress with documents missing before it).
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path
@@ -18,7 +16,7 @@ from streamfilter.index.rocks.wal_gaps import BLOCK_BYTES, written
 from tests.index.samples import as_a_kill_leaves_it
 from tests.index.test_crash import batch, opened
 from tests.index.test_io_errors import check_prefix
-from tests.support.trials import Trials, short_and_long
+from tests.support.trials import short_and_long
 
 SEED = 20_261_140
 BATCHES = (30, 150, 260)
@@ -85,9 +83,7 @@ FAULTS = (delete, empty, tear, flip, zero, lose_power)
 
 @pytest.mark.slow
 @short_and_long(12, 200)
-def test_whatever_happens_to_a_log_is_an_older_prefix_or_told(
-    killed: list[Path], tmp_path: Path, trials: Trials
-) -> None:
+def test_whatever_happens_to_a_log_is_an_older_prefix_or_told(killed, tmp_path, trials):
     for number, rng in enumerate(trials.of("27, 29", "logs of an index", seed=SEED)):
         state = Path(shutil.copytree(rng.choice(killed), tmp_path / "state"))
         fault = FAULTS[number % len(FAULTS)]
@@ -99,9 +95,7 @@ def test_whatever_happens_to_a_log_is_an_older_prefix_or_told(
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("fault", [Path.unlink, lambda log: log.write_bytes(b"")])
-def test_a_log_that_is_gone_before_others_is_damage(
-    killed: list[Path], tmp_path: Path, which: int, fault: object
-) -> None:
+def test_a_log_that_is_gone_before_others_is_damage(killed, tmp_path, which, fault):
     state = Path(shutil.copytree(killed[-1], tmp_path / "state"))
     logs = logs_of(state)
     assert len(logs) > 2
@@ -132,9 +126,7 @@ def test_garbage_is_torn_and_no_fault_of_ours() -> None:
             assert all(n is None or n >= 0 for n in written(rng.randbytes(size)))
 
 
-def test_a_directory_in_the_place_of_a_log_is_a_fault_that_names_it(
-    killed: list[Path], tmp_path: Path
-) -> None:
+def test_a_directory_in_the_place_of_a_log_is_a_fault_that_names_it(killed, tmp_path):
     state = Path(shutil.copytree(killed[0], tmp_path / "state"))
     log = logs_of(state)[0]
     log.unlink()

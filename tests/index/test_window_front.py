@@ -1,7 +1,5 @@
 """The front of an index after an orderly end, after a kill, and over broken tables."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Windows: opened, dropped whole, viewed, copied, and the same to the byte in a rebuilt index."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import partial
@@ -89,9 +87,7 @@ def test_each_window_lists_its_own_and_a_probe_tells_them_apart(make_index: Make
     assert [each.ordinals.tolist()[:2] for each in aged.windows] == [[0, 1], [3, 4], [6, 7], []]
 
 
-def test_what_the_horizon_has_passed_is_not_counted_and_goes_with_its_window(
-    make_index: MakeIndex,
-) -> None:
+def test_what_the_horizon_has_passed_is_not_counted_and_goes_with_its_window(make_index):
     index = make_index()
     lived(index, 11, kept=100)
     assert (len(index), len(index.windows)) == (11 * SIZE, 3)
@@ -250,9 +246,7 @@ def full_at(index: Any, method: str, calls: int, story: Changes) -> None:
     ("method", "calls"),
     [("create_column_family", 0), ("create_column_family", 2), ("write", 0), ("write", 1)],
 )
-def test_a_full_disk_while_a_window_begins_leaves_nothing_half_made(
-    tmp_path: Path, method: str, calls: int
-) -> None:
+def test_a_full_disk_while_a_window_begins_leaves_nothing_half_made(tmp_path, method, calls):
     index = lived(opened(tmp_path / "state"), 5)
     full_at(index, method, calls, changes(5))
     lived(index, 6)
@@ -268,9 +262,7 @@ def test_a_full_disk_while_a_window_begins_leaves_nothing_half_made(
     again.close()
 
 
-def test_a_front_hears_of_every_write_also_after_a_window_that_could_not_begin(
-    tmp_path: Path,
-) -> None:
+def test_a_front_hears_of_every_write_also_after_a_window_that_could_not_begin(tmp_path):
     memory = replace(SMALL, front_bytes=2 * MIB)  # one window's front is more than its part of five
     index, twin = opened(tmp_path / "state", memory), MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
     for each in (index, twin):
@@ -332,9 +324,7 @@ def test_a_window_with_every_write_leaves_no_heap_of_families(tmp_path: Path) ->
     index.close()
 
 
-def test_a_family_that_a_full_disk_neither_let_us_finish_nor_drop_is_made_anew(
-    tmp_path: Path,
-) -> None:
+def test_a_family_that_a_full_disk_neither_let_us_finish_nor_drop_is_made_anew(tmp_path):
     index = lived(opened(tmp_path / "state"), 5)
     store = index._store
     database = store._database
@@ -380,9 +370,7 @@ def test_the_horizon_never_falls_and_windows_follow_each_other(make_index: MakeI
 
 
 @pytest.mark.slow
-def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(
-    tmp_path: Path,
-) -> None:
+def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(tmp_path):
     index = lived(opened(tmp_path / "state"), 38)
     with viewed(tmp_path / "state") as view:
         # The owner goes on, and drops windows that are being looked at.

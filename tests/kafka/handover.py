@@ -7,8 +7,6 @@ SIGKILL, and a record is produced at once: the time runs until the other process
 that record. The first process is started again each time, and catches up as a standby.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

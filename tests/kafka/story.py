@@ -1,7 +1,5 @@
 """What the tests of the engine share: seeded texts, outputs to compare, an index's dump."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """The next batch is taken and prepared early, and nobody can tell but by the time."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """SASL OAUTHBEARER with tokens of a program: bounded, shared, masked, and renewed in time."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -67,9 +67,7 @@ def more(stage: Stage) -> None:
     stage.produce(records(texts(random.Random(SEED), 120)[60:], first=60))
 
 
-def test_a_lost_directory_and_an_older_copy_are_restored_and_the_future_is_refused(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_a_lost_directory_and_an_older_copy_are_restored_and_the_future_is_refused(make_stage):
     undisturbed, stage = make_stage(), make_stage()
     stories = records(texts(random.Random(SEED), 120))
     undisturbed.produce(stories)
@@ -127,9 +125,7 @@ def test_a_restore_with_another_bucket_cap_is_refused_with_the_ways_out(worked: 
         assert "same scheme, seed and index.bucket_cap only" in said
 
 
-def test_a_group_rewound_over_two_partitions_gives_every_record_its_verdict_again(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_a_group_rewound_over_two_partitions_gives_every_record_its_verdict_again(make_stage):
     stage = make_stage(partitions=2)
     stage.produce(records(texts(random.Random(SEED + 1), 300), partitions=2))
     run(stage)

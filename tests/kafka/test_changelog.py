@@ -101,9 +101,7 @@ writers = st.sampled_from((b"", OURS))
 
 
 @given(numbers, numbers, numbers, spans, st.integers(-1, 2**62), writers, st.data())
-def test_a_batch_is_read_back_as_it_was_written(
-    number, one, other, some, highest, writer, data
-) -> None:
+def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highest, writer, data):
     first, following = min(one, other), max(one, other)
     batch = BatchRecord(BatchMark(number, first, following, some), highest, writer)
     assert changelog.decode_batch(changelog.encode_batch(batch)) == batch
@@ -239,9 +237,7 @@ def test_a_header_that_begins_a_window_says_which_and_is_otherwise_that_of_befor
 
 
 @pytest.mark.parametrize("part", [BEGIN, END])
-def test_a_header_of_what_is_written_anew_has_a_version_that_older_readers_refuse(
-    part: str,
-) -> None:
+def test_a_header_of_what_is_written_anew_has_a_version_that_older_readers_refuse(part):
     value = encode_header(Header(identity().encode(), "ours", 5, Window(3, 70, 9), part))
     assert value.startswith(REWRITING)
     assert value[0] == DATED + 1, "what comes after the last one that they know"

@@ -27,9 +27,7 @@ def checked(
     return code, capsys.readouterr().out, configuration
 
 
-def test_pointers_that_no_record_has_are_a_problem_with_what_they_have_instead(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pointers_that_no_record_has_are_a_problem_with_what_they_have_instead(stage, capsys):
     filled(stage, 0, 30)
     code, said, configuration = checked(stage, capsys)
     assert code == 78, said
@@ -42,9 +40,7 @@ def test_pointers_that_no_record_has_are_a_problem_with_what_they_have_instead(
     assert code == 0, said
 
 
-def test_some_broken_records_are_a_warning_and_a_share_that_would_pause_is_a_problem(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_some_broken_records_are_a_warning_and_a_share_that_would_pause_is_a_problem(stage, capsys):
     filled(stage, 90, 10)
     code, said, _ = checked(stage, capsys)
     assert code == 0, said
@@ -60,9 +56,7 @@ def test_an_empty_topic_is_no_problem(stage: Stage, capsys: pytest.CaptureFixtur
     assert code == 0, said
 
 
-def test_the_cure_of_a_missing_topic_repeats_the_files(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cure_of_a_missing_topic_repeats_the_files(stage, capsys):
     code, said, configuration = checked(
         stage, capsys, output={"unique": f"{stage.unique}.gone", "duplicates": stage.duplicates}
     )

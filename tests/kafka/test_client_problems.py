@@ -1,7 +1,5 @@
 """What librdkafka refuses of a client is a problem of the configuration, in every verb."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

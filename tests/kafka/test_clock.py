@@ -54,9 +54,7 @@ def undisturbed(make_stage: Callable[..., Stage], story: Sequence[Input]) -> obj
     return bytes_of(stage)
 
 
-def test_a_clock_a_day_ahead_that_jumps_to_a_day_behind_changes_nothing(
-    make_stage: Callable[..., Stage], clock: ShiftedClock
-) -> None:
+def test_a_clock_a_day_ahead_that_jumps_to_a_day_behind_changes_nothing(make_stage, clock):
     story = records(texts(random.Random(SEED), 12 * BATCH))
     stage = make_stage()
     clock.shift(DAY)

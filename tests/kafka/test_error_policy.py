@@ -85,7 +85,7 @@ class MemoryStore:
     where = "memory"
 
     def __init__(self) -> None:
-        self.index = FullIndex(slots=SCHEME.slots)
+        self.index = FullIndex(SCHEME.widths)
         self._identity: Identity | None = None
 
     def identity(self) -> Identity | None:
@@ -99,7 +99,7 @@ class MemoryStore:
         return self.index
 
     def wipe(self) -> None:
-        self.index, self._identity = FullIndex(slots=SCHEME.slots), None
+        self.index, self._identity = FullIndex(SCHEME.widths), None
 
 
 class World:
@@ -194,9 +194,7 @@ def assert_as_undisturbed(world: World, *, changelog: bool = True) -> None:
     ("call", "under_way"),
     [("produce", True), ("flush", True), ("send_offsets", False), ("commit", False)],
 )
-def test_an_abortable_error_aborts_polls_the_group_and_tries_the_same_batch_again(
-    call: str, under_way: bool
-) -> None:
+def test_an_abortable_error_aborts_polls_the_group_and_tries_the_same_batch_again(call, under_way):
     """With a new producer if records may be under way: they would swallow the next ones."""
     world = World()
     world.until(10)
@@ -370,9 +368,7 @@ def test_fenced_again_and_again_ends_with_76() -> None:
         world.turn(200)
 
 
-def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(caplog):
     world = World()
     earliest = world.log.start_positions
     world.log.start_positions = lambda partitions, start: {0: 20}  # type: ignore[method-assign]  # of a group that began late
@@ -393,9 +389,7 @@ def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(
     assert len(world.store.index) == documents
 
 
-def test_an_open_transaction_of_others_that_holds_the_input_back_is_named_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_open_transaction_of_others_that_holds_the_input_back_is_named_once(caplog):
     caplog.set_level("WARNING", "streamfilter.run")  # an earlier test may have left INFO
     world = World()
     world.until(40)

@@ -57,9 +57,7 @@ def undisturbed(
         stage.close()
 
 
-def test_a_static_member_that_is_started_twice_ends_the_first_as_fenced(
-    stage: Stage, undisturbed: dict[str, tuple[str, str | None]]
-) -> None:
+def test_a_static_member_that_is_started_twice_ends_the_first_as_fenced(stage, undisturbed):
     stories = records(texts(random.Random(SEED), 300))
     stage.produce(stories[:150])
     first = stage.start(state="first", **STATIC)

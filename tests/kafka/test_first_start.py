@@ -53,9 +53,7 @@ def test_a_changelog_that_brokers_do_not_know_of_yet_is_joined_when_they_do(stag
         membership.close()
 
 
-def test_offsets_of_a_topic_that_brokers_do_not_know_of_yet_are_asked_for_again(
-    stage: Stage,
-) -> None:
+def test_offsets_of_a_topic_that_brokers_do_not_know_of_yet_are_asked_for_again(stage):
     admin = clients.admin_client(load_config([stage.configuration()]))
     spots = {0: TopicPartition(stage.changelog, 0)}
     with pytest.raises(Retriable):

@@ -47,11 +47,8 @@ def pages() -> list[str]:
 
 
 def test_the_commands_of_the_readme_filter_a_topic_of_ones_own(
-    kafka: RealKafka,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    kafka, tmp_path, capsys, monkeypatch
+):
     texts = pages()
     assert len(texts) > 8, "the standard library tells less than it did"
     values = [

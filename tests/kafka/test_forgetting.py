@@ -110,9 +110,7 @@ STEPS = ("batch.decided", "transaction.begun", "transaction.produced", "transact
          "transaction.committed", "forget.begun", "index.applied")  # fmt: skip
 
 
-def test_an_update_replaces_its_earlier_version_whatever_step_the_process_is_killed_at(
-    stage: Stage,
-) -> None:
+def test_an_update_replaces_its_earlier_version_whatever_step_the_process_is_killed_at(stage):
     stage.produce([document("a"), document("b")])
     run(stage, **UPDATE)
     for point in STEPS:

@@ -1,7 +1,5 @@
 """Row 24: the disk of the index, or of Kafka itself, is full while a filter works."""
 
-from __future__ import annotations
-
 import random
 import re
 import time
@@ -107,9 +105,7 @@ def with_small_buffers(stage: Stage, state: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("used", [False, True], ids=["a new index", "an index"])
-def test_a_start_on_a_full_disk_waits_for_room_and_hears_sigterm(
-    make_stage: Callable[..., Stage], small_disk: Path, used: bool
-) -> None:
+def test_a_start_on_a_full_disk_waits_for_room_and_hears_sigterm(make_stage, small_disk, used):
     """It ended with 78, which no supervisor answers with a restart, and stayed down."""
     stage, ballast = make_stage(), small_disk / "ballast"
     filling, settings = Filling(stage, ballast), with_small_buffers(stage, small_disk / "state")
@@ -170,9 +166,7 @@ def send(stage: Stage, batch: Sequence[Input]) -> None:
 
 
 @pytest.mark.parametrize("trials", [pytest.param(3, marks=pytest.mark.long)], indirect=True)
-def test_a_broker_that_died_of_a_full_disk_is_waited_for(
-    make_stage: Callable[..., Stage], tmp_path: Path, trials: Trials
-) -> None:
+def test_a_broker_that_died_of_a_full_disk_is_waited_for(make_stage, tmp_path, trials):
     (tmp_path / "stage").mkdir()
     with (
         small_file_system(tmp_path / "disk", mib=256) as disk,

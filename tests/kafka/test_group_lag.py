@@ -6,13 +6,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.story import records, texts
-from tests.support.stage import Stage
 from tests.support.topics import end_offsets
 
 
-def test_at_rest_the_group_is_one_behind_on_its_changelog_and_not_on_the_input(
-    stage: Stage,
-) -> None:
+def test_at_rest_the_group_is_one_behind_on_its_changelog_and_not_on_the_input(stage):
     stage.produce(records(texts(random.Random(30), 50)))
     process = stage.start()
     stage.drain(process)

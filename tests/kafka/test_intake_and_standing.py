@@ -125,9 +125,7 @@ def test_what_came_during_a_commit_is_not_kept_waiting_again() -> None:
 
 
 @pytest.mark.parametrize("latency", [0.0, 0.001])
-def test_a_latency_of_nothing_takes_what_is_there_and_asks_an_idle_log_rarely(
-    latency: float,
-) -> None:
+def test_a_latency_of_nothing_takes_what_is_there_and_asks_an_idle_log_rarely(latency):
     clock = FakeClock()
     arrival = clock.now + 10.0
     log = Log(clock, *records(random.Random(6), 5), arrival=arrival)

@@ -7,7 +7,7 @@ for byte, and everything that the index holds.
 import os
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
@@ -61,9 +61,7 @@ def test_the_undisturbed_run_withholds_some_and_forwards_some(undisturbed: Stage
     assert min(len(outputs["unique"]), len(outputs["duplicates"])) > DOCUMENTS / 5
 
 
-def test_kills_before_anything_was_committed_change_nothing(
-    stage: Stage, undisturbed: Stage
-) -> None:
+def test_kills_before_anything_was_committed_change_nothing(stage, undisturbed):
     stage.produce(STORY)
     opening = ("transaction.begun", "transaction.flushed", "transaction.committed")
     for point in (*START, *opening):
@@ -73,9 +71,7 @@ def test_kills_before_anything_was_committed_change_nothing(
 
 
 @pytest.mark.parametrize("points", [LOOP[::2], LOOP[1::2]], ids=["even", "odd"])
-def test_a_kill_between_any_two_steps_of_the_loop_changes_nothing(
-    stage: Stage, undisturbed: Stage, points: Sequence[str]
-) -> None:
+def test_a_kill_between_any_two_steps_of_the_loop_changes_nothing(stage, undisturbed, points):
     stage.produce(STORY)
     die_at(stage, "index.applied:3")
     for point in points:
@@ -113,9 +109,7 @@ def test_kills_of_a_dynamic_member_change_nothing(stage: Stage, undisturbed: Sta
     assert_as_undisturbed(stage, undisturbed)
 
 
-def test_kills_of_workers_and_of_whom_they_work_for_change_nothing(
-    kafka: RealKafka, stage: Stage, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_kills_of_workers_and_of_whom_they_work_for_change_nothing(kafka, stage, tmp_path_factory):
     long = records([" ".join([text] * 6) for text in texts(random.Random(SEED), DOCUMENTS)])
     batch = {"documents": 30, "latency": "10s"}  # of 60 kB: cut for two workers
     alone: Settings = {**STATIC, "batch": {**batch, "workers": 0}}

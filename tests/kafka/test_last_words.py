@@ -81,9 +81,7 @@ def test_a_topic_that_is_gone_or_another_or_wider_is_told_as_that(topic: str) ->
     assert f"kafka-topics.sh --alter --topic {APART.changelog_topic} --partitions 3" in said
 
 
-def test_partitions_are_counted_and_an_old_answer_takes_none_away(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_partitions_are_counted_and_an_old_answer_takes_none_away(caplog):
     brokers, clock, partitions = Brokers(), FakeClock(), counted()
     admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
     watch = TopicsWatch(CONFIG, admin, partitions, clock)
@@ -130,9 +128,7 @@ def test_who_lacks_a_right_is_told_all_that_are_needed() -> None:
     assert "READ on topic documents" in str(refused.value)
 
 
-def test_an_index_that_is_damaged_again_after_its_restore_needs_a_person(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_index_that_is_damaged_again_after_its_restore_needs_a_person(monkeypatch):
     def damaged(index: FullIndex, changes: object) -> None:
         raise IndexDamaged("a block is broken")
 

@@ -1,11 +1,8 @@
 """Verbs that are run once, started before broker and registry: they wait, as `run` does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,9 +20,7 @@ from tests.documents.registry_stub import Handler, serving
 PATIENCE_SECONDS = 240
 
 
-def test_a_feed_that_was_started_first_waits_for_broker_and_registry(
-    kafka: RealKafka, tmp_path: Path
-) -> None:
+def test_a_feed_that_was_started_first_waits_for_broker_and_registry(kafka, tmp_path):
     """It ended at the first refused connection, and the demo in containers had no traffic."""
     broker_port, registry_port = free_ports(2)
     settings = [
@@ -99,9 +94,7 @@ def inspected(config: Config) -> None:
 
 
 @pytest.mark.parametrize("verb", [names, latest, inspected])
-def test_what_init_peek_and_check_ask_is_asked_again_until_a_broker_answers(
-    admin: SimpleNamespace, verb: Callable[[Config], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_init_peek_and_check_ask_is_asked_again_until_a_broker_answers(admin, verb, capsys):
     verb(load_config((), {}, ["input.topic=a"]))
     assert admin.failing == []
     (line,) = capsys.readouterr().err.splitlines()
@@ -114,9 +107,7 @@ def test_what_is_asked_in_vain_ends_when_its_time_is_up(admin: SimpleNamespace) 
         topic_sample.names(config)
 
 
-def test_who_is_not_let_in_is_not_kept_waiting(
-    admin: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_not_let_in_is_not_kept_waiting(admin, monkeypatch):
     refused = KafkaError(KafkaError._SSL)
     monkeypatch.setattr(one_shot_calls, "refusal", lambda: refused)
     with pytest.raises(Temporary, match="no broker could be trusted"):

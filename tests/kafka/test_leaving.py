@@ -11,9 +11,7 @@ from tests.support.stage import Stage
 SEED = 20_261_202
 
 
-def test_it_ends_well_though_no_transactions_can_be_initialised(
-    kafka: RealKafka, stage: Stage
-) -> None:
+def test_it_ends_well_though_no_transactions_can_be_initialised(kafka, stage):
     """It waited in one call for as long as a transaction may last, and had to be ended with 75."""
     stage.produce(records(texts(random.Random(SEED), 40)))
     with Proxy.of(kafka.nodes[0]) as proxy:

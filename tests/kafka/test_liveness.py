@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from deploy.local.real import RealKafka
 from tests.kafka.story import records, texts, verdicts
 from tests.support.faulty import FaultyProcess
 from tests.support.filter_process import START_TIMEOUT_SECONDS, FilterProcess
-from tests.support.forge import Forge
 from tests.support.stage import Stage
 
 SEED = 20_261_130
@@ -50,9 +48,7 @@ def owner_of(pair: list[FilterProcess]) -> FilterProcess:
     return owners[0]
 
 
-def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
-    tmp_path: Path, own: RealKafka, forge: Forge
-) -> None:
+def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(tmp_path, own, forge):
     stage = Stage(own.bootstrap, tmp_path, launch=forge.launch)
     try:
         pair = [stage.start(state=name, **SETTINGS) for name in ("one", "another")]

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -17,7 +16,6 @@ from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.tasks.service import TURN_SECONDS, Service
 from tests.kafka.scripted import FakeClock, FakeMembership
-from tests.support.stage import Stage
 
 QUEUE = "queued.max.messages.kbytes"
 
@@ -103,9 +101,7 @@ def test_quick_turns_ask_the_group_once() -> None:
     assert len(tasks.membership.polled) == 1
 
 
-def test_a_start_counts_what_its_tasks_open_and_check_says_it(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_a_start_counts_what_its_tasks_open_and_check_says_it(make_stage):
     stage = make_stage(partitions=3)
     process = stage.start(index={"scope": "partition"}, prefix=["prlimit", "--nofile=200:200"])
     assert process.wait_for_exit() == 78, process.told("was not refused")

@@ -2,8 +2,6 @@
 ask for readers. What was judged may go at any time, and nobody stops for it.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -78,9 +76,7 @@ def _stable(stage: Stage) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["committed", "aborted"])
-def test_retention_that_removed_what_was_judged_has_not_passed_us(
-    stage: Stage, commit: bool
-) -> None:
+def test_retention_that_removed_what_was_judged_has_not_passed_us(stage, commit):
     stories = records(texts(random.Random(SEED), 4 * RECORDS))
     with upstream(stage) as transaction:
         transaction(stories[:RECORDS])

@@ -1,20 +1,15 @@
 """Row 40: a filter under a memory limit, far behind, whose fetches are as large as they can be."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
-from collections.abc import Callable
 
 import pytest
 
 from tests.kafka.story import TIMESTAMP, verdicts
 from tests.support.filter_process import FilterProcess, Status
 from tests.support.memory import MIB, limited, peak_bytes
-from tests.support.stage import Stage
 from tests.support.topics import Input
-from tests.support.trials import Trials
 
 SEED = 20_261_146
 SIZE = 100_000
@@ -70,9 +65,7 @@ def queued_bytes(process: FilterProcess) -> float:
     ],
     indirect=["trials"],
 )
-def test_a_backlog_is_worked_off_within_the_limit(
-    make_stage: Callable[..., Stage], limit_mib: int, trials: Trials
-) -> None:
+def test_a_backlog_is_worked_off_within_the_limit(make_stage, limit_mib, trials):
     stage = make_stage()
     with limited(limit_mib * MIB) as prefix:
         rounds = trials.of("40", f"{limit_mib} MiB, far behind", seed=SEED)

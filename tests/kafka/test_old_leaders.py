@@ -3,8 +3,6 @@
 Now and then it has none to ask any more: `test_stranded.py` tells what becomes of its process.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 

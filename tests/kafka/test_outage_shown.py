@@ -1,7 +1,5 @@
 """No broker is reached: the process says so, is not ready, and knows no lag."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

@@ -22,9 +22,7 @@ def for_a_minute(world: World) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("error", [Abortable("no"), Abortable("still no")])
-def test_aborts_in_a_row_come_ever_more_rarely_and_the_group_is_polled_meanwhile(
-    error: Exception,
-) -> None:
+def test_aborts_in_a_row_come_ever_more_rarely_and_the_group_is_polled_meanwhile(error):
     world = World()
     world.until(10)
     world.log.errors["send_offsets"].extend([error] * 10_000)
@@ -37,9 +35,7 @@ def test_aborts_in_a_row_come_ever_more_rarely_and_the_group_is_polled_meanwhile
 
 
 @pytest.mark.parametrize("answer", [Abortable, ProducerFenced, OutcomeUnknown])
-def test_what_does_not_pass_in_time_is_tried_again_with_less_and_nobody_is_blamed(
-    answer: type[Exception],
-) -> None:
+def test_what_does_not_pass_in_time_is_tried_again_with_less_and_nobody_is_blamed(answer):
     world = World()
     real, tried = world.log.flush, list[int]()
 

@@ -1,7 +1,5 @@
 """The positions keep abreast of a log whose end is markers, and the lag counts what was taken."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamfilter.engine.ports import Abortable

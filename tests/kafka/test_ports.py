@@ -4,8 +4,6 @@ Kafka's clients on a real broker, the simulated ones and the scripted ones run t
 test on scripted ports, or a story of the simulator, shows what the engine does on Kafka.
 """
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable

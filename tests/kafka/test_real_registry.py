@@ -1,7 +1,5 @@
 """Schemas that refer to others, in a real registry, and one that came back empty."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -55,9 +55,7 @@ def any_record(rng: random.Random, number: int) -> Input:
     )
 
 
-def test_a_unique_record_leaves_byte_for_byte_in_its_partition_and_order(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_a_unique_record_leaves_byte_for_byte_in_its_partition_and_order(make_stage):
     stage = make_stage(partitions=3)
     rng = random.Random(SEED)
     sent = [any_record(rng, n) for n in range(150)]
@@ -164,9 +162,7 @@ def test_how_duplicates_leave_is_configured(stage: Stage) -> None:
     assert (each.key, json.loads(each.value or b"")["payload"].encode()) == (b"l", sent[2].value)
 
 
-def test_too_many_dead_letters_stop_the_intake_and_say_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_too_many_dead_letters_stop_the_intake_and_say_so(caplog):
     world = World(values=[b"{"] * 300, batch=50)
     world.turn(20)
     status = world.health.status

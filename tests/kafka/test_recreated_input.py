@@ -61,9 +61,7 @@ def outputs(stage: Stage) -> int:
 
 
 @pytest.mark.parametrize("lost_state", [pytest.param(False, marks=pytest.mark.long), True])
-def test_a_longer_input_of_the_same_name_is_refused_until_it_is_accepted(
-    recreated: Stage, lost_state: bool
-) -> None:
+def test_a_longer_input_of_the_same_name_is_refused_until_it_is_accepted(recreated, lost_state):
     if lost_state:
         wipe(recreated.directory / "state")
     said = refused(recreated.start(**SETTINGS))

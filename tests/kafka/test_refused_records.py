@@ -115,9 +115,7 @@ def test_a_compacted_output_gets_no_record_without_a_key(stage: Stage):
     assert len(verdicts(stage)) == len(stories) - len(keyless)
 
 
-def test_topics_that_are_compacted_later_cost_a_transaction_each_however_many_have_no_key(
-    stage: Stage,
-):
+def test_topics_that_are_compacted_later_cost_a_transaction_each_however_many_have_no_key(stage):
     """Each of them cost one, and a new producer: a stream without keys stood for hours.
 
     Here the unique topic is found out, and then that of the letters.

@@ -13,15 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from streamfilter.engine.ports import Denied, Retriable
 from streamfilter.kafka.broker_queries import committed
 from streamfilter.kafka.consumer_renewal import Renewed
-from tests.support.stage import Stage
 
 NOBODY = "127.0.0.1:1"
 ANSWER_SECONDS = 60.0
 
 
-def test_who_is_not_answered_is_asked_by_a_new_client(
-    make_stage: Callable[..., Stage], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_who_is_not_answered_is_asked_by_a_new_client(make_stage, caplog):
     """A task that had begun stood there for ever, and nobody could take over from it."""
     stage = make_stage()
     places = iter((NOBODY, stage.bootstrap))

@@ -92,9 +92,7 @@ def replay_of(
         ([THEIRS], 0),
     ],
 )
-def test_a_batch_is_ours_by_its_writer_and_not_by_its_number(
-    writers: list[bytes], refused_at: int | None
-) -> None:
+def test_a_batch_is_ours_by_its_writer_and_not_by_its_number(writers, refused_at):
     """A start took the next batch of another group, open when it asked for the end, for its own."""
     index = MemoryIndex(SCHEME.widths)
     replay = replay_of(index, batches(writers))
@@ -152,9 +150,7 @@ def dumped(
     return list(index.dump())
 
 
-def test_an_index_that_forgets_is_the_same_however_it_was_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_index_that_forgets_is_the_same_however_it_was_read(monkeypatch):
     """In one write or many, from the beginning or from the oldest window that is alive."""
     entries = [Entry(n, value) for n, value in enumerate(aging(40, every=4))]
     batch_ends = [n + 1 for n, entry in enumerate(entries) if entry.value[1] == 3]

@@ -3,7 +3,6 @@
 import random
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,9 +56,7 @@ def everything(stage: Stage) -> tuple[Any, ...]:
     return stage.group in groups, ends, files, {n: len(f) for n, f in stage.outputs().items()}
 
 
-def test_nothing_is_changed_without_yes_and_all_that_would_go_is_named(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_changed_without_yes_and_all_that_would_go_is_named(stage, capsys):
     stage.produce(records(STORIES))
     run(stage)
     before = everything(stage)
@@ -115,9 +112,7 @@ def test_a_kill_after_any_step_is_refused_by_run_and_finished_by_a_second_reset(
     assert run(stage) == first
 
 
-def test_a_group_that_is_alive_is_refused_and_named_and_nothing_is_touched(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_group_that_is_alive_is_refused_and_named_and_nothing_is_touched(stage, capsys):
     stage.produce(records(STORIES))
     process = stage.start(**SETTINGS)
     stage.drain(process)
@@ -130,9 +125,7 @@ def test_a_group_that_is_alive_is_refused_and_named_and_nothing_is_touched(
     assert process.terminate() == 0
 
 
-def test_a_process_that_starts_in_between_keeps_its_group(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_process_that_starts_in_between_keeps_its_group(stage, monkeypatch, capsys):
     stage.produce(records(STORIES))
     process = stage.start(**SETTINGS)
     stage.drain(process)
@@ -143,9 +136,7 @@ def test_a_process_that_starts_in_between_keeps_its_group(
     assert process.terminate() == 0
 
 
-def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(
-    kafka: Any, tmp_path: Path
-) -> None:
+def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(kafka, tmp_path):
     stage = Stage(kafka.bootstrap, tmp_path, partitions=2)
     scope: dict[str, Any] = {"index": {
         "scope": "partition", "path": str(tmp_path / "state"), "seed_file": str(tmp_path / "seed")
@@ -160,9 +151,7 @@ def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(
     assert run(stage, **scope) == first
 
 
-def test_a_compacted_output_is_refused_before_anything_is_touched(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_compacted_output_is_refused_before_anything_is_touched(stage, capsys):
     stage.produce(records(STORIES))
     run(stage)
     name = f"{stage.group}.compacted"
@@ -175,9 +164,7 @@ def test_a_compacted_output_is_refused_before_anything_is_touched(
 
 
 @pytest.mark.parametrize("whose", ["an input", "another group"])
-def test_a_topic_that_is_not_the_groups_changelog_is_not_deleted(
-    stage: Stage, capsys: pytest.CaptureFixture[str], whose: str
-) -> None:
+def test_a_topic_that_is_not_the_groups_changelog_is_not_deleted(stage, capsys, whose):
     stage.produce(records(STORIES))
     if whose == "another group":
         run(stage)
@@ -196,9 +183,7 @@ def test_a_topic_that_is_not_the_groups_changelog_is_not_deleted(
     assert everything(stage) == before
 
 
-def test_nothing_is_made_by_a_reset_of_what_never_worked(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_made_by_a_reset_of_what_never_worked(stage, capsys):
     before = everything(stage)
     assert command(stage, "--outputs", "--yes") == 0
     assert "is not there" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """An index that forgets, on real Kafka: lived through, restored from what is left, and killed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterable
@@ -96,9 +94,7 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
     assert len(kept) <= (5 + DAY // STEP + 1) * BATCH, "of 36 waves five, and a window of a day"
 
 
-def test_a_limit_comes_and_goes_and_neither_a_standby_nor_a_backup_nor_a_rewind_errs(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_a_limit_comes_and_goes_and_neither_a_standby_nor_a_backup_nor_a_rewind_errs(make_stage):
     stage = make_stage()
     state, copy = stage.directory / "state", stage.directory / "copy"
     for begin, settings in ((0, EVERYTHING), (6, LIMITED), (12, EVERYTHING)):

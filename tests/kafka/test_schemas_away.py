@@ -1,7 +1,5 @@
 """A schema registry that does not answer: the task waits, and every record is read in the end."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Sequence

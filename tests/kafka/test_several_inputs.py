@@ -63,9 +63,7 @@ def delete(stage: Stage, topic: str) -> None:
         time.sleep(0.1)
 
 
-def test_a_service_of_one_topic_goes_on_with_a_list_and_evidence_names_the_topic(
-    stage: Stage,
-) -> None:
+def test_a_service_of_one_topic_goes_on_with_a_list_and_evidence_names_the_topic(stage):
     first, second = texts(random.Random(NUMBER), 40), texts(random.Random(NUMBER + 1), 40)
     stage.produce(records(first))
     process = stage.start(batch={"documents": 10})

@@ -1,7 +1,5 @@
 """`KafkaSink` where a real client's answer is too rare to wait for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -10,7 +10,6 @@ import pytest
 from deploy.local.real import RealKafka
 from tests.faults.proxy import Proxy, Weather
 from tests.kafka.story import records, texts, verdicts
-from tests.support.stage import Stage
 from tests.support.topics import Input
 
 SEED = 20_261_202
@@ -42,9 +41,7 @@ def heavy(count: int) -> list[Input]:
     ]
 
 
-def test_a_backlog_passes_a_thin_line_in_smaller_batches(
-    kafka: RealKafka, proxy: Proxy, stage: Stage
-):
+def test_a_backlog_passes_a_thin_line_in_smaller_batches(kafka, proxy, stage):
     stage.produce(heavy(1_000))
     process = stage.start(
         **{
@@ -65,9 +62,7 @@ def test_a_backlog_passes_a_thin_line_in_smaller_batches(
     assert len(verdicts(stage)) == 1_000
 
 
-def test_a_record_that_no_transaction_delivers_is_named(
-    kafka: RealKafka, proxy: Proxy, stage: Stage
-):
+def test_a_record_that_no_transaction_delivers_is_named(kafka, proxy, stage):
     value = json.dumps({"id": "big", "text": "some words of it", "more": "x" * 900_000}).encode()
     process = stage.start(
         **{

@@ -2,7 +2,6 @@
 
 import random
 import resource
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.kafka.story import records, texts, verdicts
@@ -22,9 +21,7 @@ def damage(state: Path, rng: random.Random) -> None:
         table.write_bytes(data)
 
 
-def test_an_index_with_broken_blocks_is_restored_loudly_and_misjudges_nothing(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_an_index_with_broken_blocks_is_restored_loudly_and_misjudges_nothing(make_stage):
     stage = make_stage(partitions=2)
     stories = texts(random.Random(SEED), 400)
     stage.produce(records(stories[:250], partitions=2))

@@ -88,9 +88,7 @@ def test_the_standby_takes_over_at_once_after_sigterm(make_stage: Callable[..., 
     assert waiting.terminate() == 0
 
 
-def test_with_scope_partition_both_work_and_each_partition_is_a_scope_of_its_own(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_with_scope_partition_both_work_and_each_partition_is_a_scope_of_its_own(make_stage):
     stage = make_stage(partitions=2)
     settings = {**SETTINGS, "index": {"scope": "partition"}}
     pair = []

@@ -1,7 +1,5 @@
 """The changelog is cut off without anybody waiting for the brokers' answer."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast

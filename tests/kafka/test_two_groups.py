@@ -1,24 +1,18 @@
 """Two groups that are given one changelog: neither index could be trusted or restored after."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable
 
 from confluent_kafka import Producer
 
 from streamfilter.engine.changelog_header import BATCH, kind_of
 from tests.kafka.story import records, texts, verdicts
 from tests.kafka.test_takeover import SETTINGS, replayed
-from tests.support.stage import Stage
 from tests.support.topics import end_offsets, read_committed
 
 SEED = 20_261_160
 
 
-def test_a_second_group_is_refused_by_name_and_writes_nothing(
-    make_stage: Callable[..., Stage],
-) -> None:
+def test_a_second_group_is_refused_by_name_and_writes_nothing(make_stage):
     """It worked, and so did the first: of 35 unique texts 50 came out, restorable by nobody."""
     stage = make_stage()
     stories = texts(random.Random(SEED), 100)
@@ -38,9 +32,7 @@ def test_a_second_group_is_refused_by_name_and_writes_nothing(
     assert verdicts(stage) == replayed(make_stage, stage)
 
 
-def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committed(
-    stage: Stage,
-) -> None:
+def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committed(stage):
     stories = texts(random.Random(SEED + 1), 80)
     stage.produce(records(stories[:40]))
     process = stage.start(**SETTINGS)

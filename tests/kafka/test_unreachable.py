@@ -1,7 +1,5 @@
 """No broker answers: whoever starts or checks is told the address, the cause and the cure."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import socket
@@ -23,7 +21,6 @@ from streamfilter.kafka import clients, service_start, topic_creation, topics, u
 from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
 from tests.kafka.test_first_start import SetClock
-from tests.support.stage import Stage
 
 LOOK_SECONDS = 3.0
 TLS = ("security.protocol=ssl", "enable.ssl.certificate.verification=false")
@@ -139,9 +136,7 @@ def test_a_start_ends_when_its_time_is_up_and_says_why(silent: bool) -> None:
     assert "cure: nothing listens there" in str(stop.value)
 
 
-def test_check_that_cannot_make_the_outputs_does_not_advise_itself(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_that_cannot_make_the_outputs_does_not_advise_itself(stage, capsys):
     missing = f"{stage.input}.missing"
     output = {"unique": f"{missing}.unique", "duplicates": f"{missing}.duplicates"}
     configuration = stage.configuration(input={"topic": missing}, output=output)
@@ -151,9 +146,7 @@ def test_check_that_cannot_make_the_outputs_does_not_advise_itself(
     assert said.count("the input first, for an output gets as many partitions") == len(output)
 
 
-def test_check_says_which_broker_it_could_not_reach_why_and_what_to_do(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_check_says_which_broker_it_could_not_reach_why_and_what_to_do(capsys):
     arguments = ["--set", "kafka.common.bootstrap.servers=127.0.0.1:1", "--set", "input.topic=a"]
     arguments += ["--set", f"kafka.start_timeout={LOOK_SECONDS}s"]
     assert cli.main(["check", "--connect", *arguments]) == 75
@@ -164,9 +157,7 @@ def test_check_says_which_broker_it_could_not_reach_why_and_what_to_do(
         assert words in said
 
 
-def test_check_says_what_to_do_when_brokers_do_not_make_the_outputs_in_time(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_says_what_to_do_when_brokers_do_not_make_the_outputs_in_time(monkeypatch, capsys):
     """They answer, and CreateTopics does not: slow brokers, or a disk of theirs is full."""
     late: Future[None] = Future()
     late.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
@@ -189,9 +180,7 @@ def test_what_librdkafka_says_again_is_equal_but_for_its_cause() -> None:
     assert unreachable.timeless(said.format(1)) == unreachable.timeless(said.format(17))
 
 
-def test_what_librdkafka_says_while_somebody_asks_once_is_written_if_an_answer_comes(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_librdkafka_says_while_somebody_asks_once_is_written_if_an_answer_comes(caplog):
     """One of three addresses may be wrong, and the others answer: then it is news."""
     said = logging.getLogger("streamfilter.librdkafka")
     caplog.set_level(logging.INFO)

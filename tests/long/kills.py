@@ -13,8 +13,6 @@ must be as large as in its middle (`flatness`). With `--workers` filters have tw
 each, and a third of the kills are of these.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

@@ -9,8 +9,6 @@ A mutant that takes longer than `--seconds` in a stage counts as noticed: most s
 The test that noticed a mutant must pass without it, so that a broken tree is not counted as good.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

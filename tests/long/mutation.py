@@ -11,8 +11,6 @@
 A changed text keeps all its other characters: a survivor is a line that a person can look at.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -32,9 +32,7 @@ def observer(clock: SetClock, caplog: pytest.LogCaptureFixture) -> Observer:
     return Observer(Metrics(), Health(), clock)
 
 
-def test_what_a_healthy_start_waits_for_is_no_line_until_it_takes_long(
-    observer: Observer, clock: SetClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_healthy_start_waits_for_is_no_line_until_it_takes_long(observer, clock, caplog):
     observer.enter(State.STARTING, LOADING)
     clock.now = START_SECONDS / 2
     observer.enter(State.STARTING, LOADING)
@@ -47,9 +45,7 @@ def test_what_a_healthy_start_waits_for_is_no_line_until_it_takes_long(
     assert caplog.messages[-1] == "paused:disk: free some space"
 
 
-def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once(
-    observer: Observer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once(observer, caplog):
     for _ in range(2):
         observer.owning(["g.0", "g.1"], 3)
     observer.enter(State.RUNNING)

@@ -1,7 +1,5 @@
 """No room left, for the answer or for the files: told as that, with what stays and what to do."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

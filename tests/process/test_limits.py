@@ -1,7 +1,5 @@
 """Too few threads or files: refused before anything is touched; later, a clear end."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -61,9 +59,7 @@ def test_what_runs_already_takes_room(limit: int, used: int, wrong: bool) -> Non
 @pytest.mark.parametrize(("listing", "place"), [
     ("0::/pod/container\n", "pod"), ("4:memory:/x\n8:pids:/pod/container\n0::/\n", "pids/pod"),
 ])  # fmt: skip
-def test_the_control_groups_above_count_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listing: str, place: str
-) -> None:
+def test_the_control_groups_above_count_too(tmp_path, monkeypatch, listing, place):
     mounted = tmp_path / "cgroup"
     above = mounted / place
     (above / "container").mkdir(parents=True)
@@ -150,9 +146,7 @@ def test_no_limit_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("hard", "raised"), [(4_096, 604), (604, 604), (603, None)])
-def test_many_tasks_raise_the_limit_of_open_files_or_are_refused(
-    monkeypatch: pytest.MonkeyPatch, hard: int, raised: int | None
-) -> None:
+def test_many_tasks_raise_the_limit_of_open_files_or_are_refused(monkeypatch, hard, raised):
     """Eight tasks on one broker need more than a shell's 256, and clients wait without sockets."""
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))

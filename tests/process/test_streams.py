@@ -1,7 +1,5 @@
 """Closed standard streams, and readers that have gone: no other exit code, no other data."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -45,11 +45,8 @@ OUTPUTS = ["--unique", "u", "--duplicates", "d"]
     ],
 )
 def test_a_verb_names_it_and_ends_as_for_one_that_is_wrong(
-    arguments: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    arguments, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_text('{"id": "a", "text": "one two three four"}\n')
     assert main(arguments) in (ExitCode.USAGE, ExitCode.CONFIG)

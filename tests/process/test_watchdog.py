@@ -55,9 +55,7 @@ def test_a_loop_that_turns_is_left_alone_whatever_it_waits_for(world: World) -> 
     assert (world.left, world.livez()[0]) == (0, 200)
 
 
-def test_a_loop_that_does_not_turn_fails_livez_first_and_ends_later(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_loop_that_does_not_turn_fails_livez_first_and_ends_later(world, caplog):
     with caplog.at_level(logging.ERROR):
         world.wait(31)
     code, body = world.livez()
@@ -123,9 +121,7 @@ def test_the_dump_names_every_thread_and_no_value(caplog: pytest.LogCaptureFixtu
     assert "hunter2" not in dump
 
 
-def test_who_does_not_come_to_an_end_is_ended_20_s_after_it_was_told_to(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_who_does_not_come_to_an_end_is_ended_20_s_after_it_was_told_to(world, caplog):
     world.wait(100, beating=True)
     world.stopping = True
     world.wait(18, beating=True)

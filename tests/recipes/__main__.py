@@ -1,7 +1,5 @@
 """``python -m tests.recipes``: what each example in config/ finds on a stream of its kind."""
 
-from __future__ import annotations
-
 import argparse
 from functools import reduce
 from operator import add

@@ -4,8 +4,6 @@ Each function yields (story, record). A story that comes again is told as anothe
 it. Stories of one kind share what such texts share: templates, background, footers.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Each example in config/ finds what users call the same, on a stream that it was not tuned on."""
 
-from __future__ import annotations
-
 import re
 from itertools import islice
 

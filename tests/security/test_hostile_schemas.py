@@ -5,8 +5,6 @@ They run in a process of their own, whose processor time and memory the system l
 2^40 steps, or gigabytes, is ended there, and its case is missing from the answer.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

@@ -1,7 +1,5 @@
 """Run a range of seeds: ``python -m tests.simulator --seeds 0:10000``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

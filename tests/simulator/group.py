@@ -5,8 +5,6 @@ Every change raises the generation, and a member learns of that at its next poll
 its offsets are refused.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 

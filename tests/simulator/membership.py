@@ -1,7 +1,5 @@
 """The ports `Membership` and `Clock` of one process."""
 
-from __future__ import annotations
-
 from streamfilter.engine.ports import Member, Moves, Retriable
 from tests.simulator.group import Seat
 from tests.simulator.world import Life, World

@@ -21,8 +21,6 @@
 | bug       | –            | any other exception                                                |
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Bugs planted into the engine, to see that the oracle sees them. Each is somebody's real one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

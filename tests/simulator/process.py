@@ -1,7 +1,5 @@
 """One process: production's service on simulated ports, started again as a supervisor would."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

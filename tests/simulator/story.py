@@ -1,7 +1,5 @@
 """One seed from its start to its judgement."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

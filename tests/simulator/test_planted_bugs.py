@@ -1,6 +1,6 @@
 import pytest
 
-from tests.simulator.planted import PLANTED, Planted
+from tests.simulator.planted import PLANTED
 from tests.simulator.story import run
 
 SEEDS_MAX = 600
@@ -10,9 +10,7 @@ SEEDS_MAX = 600
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_caught_by_the_check_that_is_there_for_it(
-    bug: Planted, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_planted_bug_is_caught_by_the_check_that_is_there_for_it(bug, monkeypatch):
     bug.plant(monkeypatch)
     found: dict[str, int] = {}
     for seed in range(SEEDS_MAX):

@@ -5,8 +5,6 @@ seeds. Families of near-duplicates lie around the threshold on purpose: whether 
 depends on whether A or A' came first, so a wrong order shows as a wrong verdict.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Time, chance and death: everything that is not the engine asks here what happens next."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Sketches as the law takes them, and what a law has stored, for whoever compares an index."""
 
-from __future__ import annotations
-
 from streamfilter.entities.joined import SEPARATOR
 from streamfilter.matching.law import Arrival, Law
 from streamfilter.similarity.sketch import Sketches

@@ -5,8 +5,6 @@ session on a machine records them while a broker starts and ends, and leaves the
 those of another Java or of other jars are recorded anew. Nothing needs them but patience.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Small file systems, and how to fill them."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`streamfilter run` whose group callback hangs: ``python -m tests.support.faulty …``."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys

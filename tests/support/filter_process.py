@@ -1,7 +1,5 @@
 """`streamfilter run` as a process of its own: started, asked, waited for, killed, paused."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -7,8 +7,6 @@ Tests with a broker wait most of their time, those marked `slow` never do: one l
 while the others wait. In the order of their names all lanes worked at once, and then all waited.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby

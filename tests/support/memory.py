@@ -1,7 +1,5 @@
 """How much memory a process takes at most, and a limit on it where the system has one to give."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import time

@@ -6,8 +6,6 @@ marks by hand, and nobody forgets to. What is left is `quick`, but for what says
 is `slow` (seconds of processor time that CI spends) or `long`: `pytest -m quick` is the inner loop.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType

@@ -1,7 +1,5 @@
 """An old version of streamfilter from this repository's own history, beside the present one."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Client quotas, which confluent-kafka's admin client does not know: one request by hand."""
 
-from __future__ import annotations
-
 import socket
 import struct
 

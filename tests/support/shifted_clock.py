@@ -1,7 +1,5 @@
 """A wall clock that is wrong, for one process alone: a library compiled here and loaded first."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import struct

@@ -1,7 +1,5 @@
 """A stage: one test's own topics, group, directory and filters, on a shared broker."""
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """strace: what makes a system call fail, or ends a process inside of one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

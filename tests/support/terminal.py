@@ -1,7 +1,5 @@
 """A command in a pseudo-terminal of a given size, and what a person sees there."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Topics from the outside: make them, fill them, read what a read_committed consumer sees."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ long variant. `pytest -m long TESTS --trials 500 --figures FILE.json` takes anot
 enters rows, trials, seeds, seconds and what was seen into FILE, beside what it has already.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """The batches of a changelog, read with a few lines of our own, not by the code under test."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence

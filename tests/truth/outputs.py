@@ -1,7 +1,5 @@
 """Output records held to what the history says of their inputs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

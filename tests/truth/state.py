@@ -1,7 +1,5 @@
 """An index held to the history, at whatever batch it stands."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -6,8 +6,6 @@ Each loop is the one that the rival's documentation shows for keeping the first 
 documents; nothing is written to disk but the lines, and nothing is verified but by signatures.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ Words are runs of ``\\w``; in scripts without spaces every pair of neighbouring 
 stands for a word, as with us, so that all sign the same sets.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Rivals at signing: from texts to signatures, same shingles, 128 slots, one thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
