@@ -55,7 +55,7 @@ def command(
 
     @path reads a text from a file; @@ stands for an @ at its beginning.
 
-    A and B are texts; with input.format: fields they are records as JSON.
+    A and B are texts of one scope; with input.format: fields they are records as JSON.
 
     \b
     Examples:

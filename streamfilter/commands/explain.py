@@ -47,8 +47,9 @@ arrived earlier was judged against fewer documents.
 @view_options
 @click.option("--against", metavar="ID", help="Explain why this document of the index is no match.")
 def command(
-    text: str | None, id_: str | None, against: str | None, output: str, **given: Any
-) -> None:
+    text: str | None, id_: str | None, scope: str | None, against: str | None, output: str,
+    **given: Any,
+) -> None:  # fmt: skip
     """Explain what the filter would make of TEXT (@path reads a file, @@ is an @), step by step.
 
     With --id, a stored document is compared with the earlier ones, as it was when it arrived.
@@ -57,7 +58,7 @@ def command(
     answers: list[dict[str, Any]] = []
     with places(given) as opened:
         for place in opened:
-            answer = _explained(place, wanted, id_, against)
+            answer = _explained(place, wanted, id_, scope, against)
             if answer is not None:
                 answers.append({"index": str(place.path), **answer})
         if not answers:
@@ -71,10 +72,10 @@ def command(
 
 
 def _explained(
-    place: OpenIndex, text: str | None, id_: str | None, against: str | None
+    place: OpenIndex, text: str | None, id_: str | None, scope: str | None, against: str | None
 ) -> dict[str, Any] | None:
     """Return everything about one index; None if it does not have the document."""
-    about = question(place, text, id_)
+    about = question(place, text, id_, scope)
     if about is None:
         return None
     before = {} if about.ordinal is None else {"before": about.ordinal}
@@ -138,7 +139,10 @@ def _against(place: OpenIndex, sketches: Sketches, against: str) -> dict[str, An
     scheme = place.sketcher.scheme
     # Records meet if a field is equal: that is no matter of chance.
     chance = None if scheme.fields else Shape.of(scheme).probability(pair.other.finding.similarity)
-    return {**_candidate(place, pair.other), "why": pair.why, "chance_to_meet": chance}
+    why, theirs_is = pair.why, stored.contents.digests[:, 0] if scheme.scope else None
+    if theirs_is is not None and theirs_is[0] != sketches.contents.digests[0, 0]:
+        why, chance = "they are of different scopes, so they never meet", 0.0
+    return {**_candidate(place, pair.other), "why": why, "chance_to_meet": chance}
 
 
 def _report(answer: dict[str, Any]) -> str:

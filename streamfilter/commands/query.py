@@ -42,7 +42,9 @@ threshold that the index was planned for, fewer of the similar documents are fou
     show_default=True,
     help="Most near-duplicates that are printed.",
 )
-def command(text: str | None, id_: str | None, limit: int, output: str, **given: Any) -> None:
+def command(
+    text: str | None, id_: str | None, scope: str | None, limit: int, output: str, **given: Any
+) -> None:
     """Find the near-duplicates of TEXT in an index, also while it is used.
 
     @path reads TEXT from a file; @@ stands for an @ at its beginning.
@@ -53,7 +55,7 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
     with places(given) as opened:
         for place in opened:
             documents += len(place.view)
-            asked_about = question(place, wanted, id_)
+            asked_about = question(place, wanted, id_, scope)
             if asked_about is None:
                 continue
             known += 1

@@ -17,6 +17,7 @@ from streamfilter.commands.options import config_options, load, once, output_opt
 from streamfilter.commands.states import found_state_option, state_of
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.record_fields import FieldsReader
+from streamfilter.documents.sketching import values_in
 from streamfilter.documents.strict_json import parse_json
 from streamfilter.entities.joined import join_fields
 from streamfilter.files.sources import FILE, Sources
@@ -44,6 +45,9 @@ _OPTIONS = (
     found_state_option,
     click.option("--id", "id_", metavar="ID", multiple=True, callback=once,
                  help="Look for this document of the index instead."),
+    click.option("--scope", metavar="VALUE",
+                 help="The scope of TEXT, if the index has index.scope_field: JSON, or a plain "
+                      "string. null: the records without one."),
     click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
                  help="Similarity that makes a duplicate, instead of the index's own."),
 )  # fmt: skip
@@ -131,11 +135,25 @@ def asked(text: str | None, id_: str | None) -> str | None:
     return None if text is None else text_of(text)
 
 
-def question(place: OpenIndex, text: str | None, id_: str | None) -> Question | None:
-    """Return the document that is asked about; None if this index does not have the id."""
+def question(
+    place: OpenIndex, text: str | None, id_: str | None, scope: str | None
+) -> Question | None:
+    """Return the document that is asked about; None if this index does not have the id.
+
+    Raises:
+        click.UsageError: the text needs a *scope*, or has none here.
+    """
+    scheme = place.sketcher.scheme
+    if (scope is None) is (scheme.scope and text is not None):
+        raise click.UsageError(
+            f"name the value of {scheme.pointers[0]} of TEXT by --scope (null: it has none)"
+            if scope is None
+            else "--scope belongs to a TEXT, and to an index with index.scope_field"
+        )
     if text is not None:
+        values = () if scope is None else [values_in(scheme, scope)]
         try:
-            return Question(place.sketcher.sketch([as_sketched(place.sketcher.scheme, text)]))
+            return Question(place.sketcher.sketch([as_sketched(scheme, text)], values))
         except TableError as error:
             raise SchemeMismatch(f"{place.path}: {error}") from None
     stored = stored_as(place, id_ or "")

@@ -207,6 +207,25 @@ def _overlaps(config: Config) -> Iterator[Problem]:
             yield Problem("input.id", f"{id_} is {how} input.text", cure)
 
 
+def _scope(config: Config) -> Iterator[Problem]:
+    """The scope's field is a field of its own, in values that have fields."""
+    field, given = config.index.scope_field, config.input
+    if field is None:
+        return
+    if given.format == "text" or "value" in given.text:
+        yield Problem("index.scope_field", f"the whole value is the text, and has no field {field}",
+                      "use input.format: json, or remove index.scope_field")  # fmt: skip
+        return
+    if given.known_id != "judge":
+        yield Problem("input.known_id", f"it is {given.known_id}; an id is known in all scopes",
+                      "use input.known_id: judge with index.scope_field")  # fmt: skip
+    others = [*given.fields] if given.records else [*given.text]
+    others += [given.id] if given.id is not None and given.id.startswith("/") else []
+    if any(field != other and _overlap(field, other) for other in others):
+        yield Problem("index.scope_field", f"{field} is within a text or the id, or holds one",
+                      "name a field of its own")  # fmt: skip
+
+
 def _overlap(one: str, other: str) -> bool:
     if "value" in (one, other):
         return True
@@ -347,6 +366,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
       "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
     (("input.known_id", "input.id", "input.format", "input.empty_text",
       "input.short_text"), _known_ids),
+    (("index.scope_field", "input"), _scope),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),

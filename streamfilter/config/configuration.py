@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import SecretStr, model_validator
@@ -52,11 +53,11 @@ class Config(Section):
         Raises:
             ValueError: if no shape reaches the recall (`load_config` has checked that).
         """
+        digests = (f"scope {self.index.scope_field}",) if self.index.scope_field else ()
         if self.input.records:
             kinds = self.input.kinds
-            return Scheme.of_fields(
-                dict(zip(self.input.fields, kinds, strict=True)), keys=keys_of(kinds)
-            )
+            named = dict(zip(self.input.fields, kinds, strict=True))
+            return replace(Scheme.of_fields(named, keys=keys_of(kinds)), digests=digests)
         similarity = self.similarity
         bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
         if bands is None and rows is None:
@@ -70,6 +71,7 @@ class Config(Section):
             layout=similarity.layout,
             shingling=Shingling(**similarity.shingle.model_dump()),
             normalisation=similarity.normalise.normalisation,
+            digests=digests,
         )
 
     def planned(self) -> Shape:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from streamfilter.config.normalise import Normalise
-from streamfilter.config.types import Ratio, Retention, Section, Topic
+from streamfilter.config.types import FieldPlace, Ratio, Retention, Section, Topic
 
 
 class OutputSection(Section):
@@ -236,6 +236,12 @@ class IndexSection(Section):
         description="topic: one index over all partitions, and a second process is a standby. "
         "partition: one index for each partition, shared out to the processes; "
         "duplicates are then found within a partition only.",
+    )
+    scope_field: FieldPlace | None = Field(
+        default=None,
+        description="JSON Pointer to a value such as a tenant, /tenant. Documents with different "
+        "values never match; one index serves all of them. Records without the value are a scope "
+        "of their own. It shapes the keys: an index that was made without it is refused.",
     )
     changelog: Topic | None = Field(
         default=None,

@@ -174,6 +174,13 @@ def check_pointer(value: str) -> str:
     return value
 
 
+def check_field(value: str) -> str:
+    """Return *value* if it is a JSON Pointer to one field."""
+    if not {"*", "*#"}.isdisjoint(value.split("/")):
+        raise ValueError("expected one field, not one for each element of an array")
+    return check_pointer(value)
+
+
 def check_text(value: str) -> str:
     """Return *value* if it says where a text is: a pointer, or ``value``."""
     return value if value == "value" else check_pointer(value)
@@ -190,9 +197,7 @@ def check_id(value: str) -> str:
         raise ValueError(
             f"expected a JSON Pointer such as {like}, key, key#/id, header:NAME, or null"
         )
-    if not {"*", "*#"}.isdisjoint(value.split("/")):
-        raise ValueError("expected an id that is there once, not one for each element of an array")
-    return check_pointer(value)
+    return check_field(value)
 
 
 def _as_list(value: object) -> object:
@@ -258,6 +263,7 @@ TopicNames = Annotated[
 ]
 """Topics of the input, some of them by a pattern."""
 Pointer = Annotated[str, AfterValidator(check_pointer), _spelled(re.compile("/.*"))]
+FieldPlace = Annotated[str, AfterValidator(check_field), _spelled(re.compile("/.*"))]
 _TEXT = {"type": "string", "pattern": "^(/.*|value)$"}
 Texts = Annotated[
     tuple[Annotated[str, AfterValidator(check_text)], ...],

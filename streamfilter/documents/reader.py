@@ -183,7 +183,7 @@ class Reader:
     @property
     def needed(self) -> Sequence[Sequence[Path]]:
         """Return groups of paths: a value needs at least one path of each group."""
-        return self._select.needed
+        return [*self._select.needed, *([path] for path in self._values)]
 
     def read(self, record: Record) -> Reading:
         """Return the document in *record*, or why there is none."""

@@ -1,10 +1,17 @@
-"""Sketching documents: passes their texts, and the values beside these, to a sketcher."""
+"""Sketching documents: passes their texts, and the values beside these, to a sketcher.
+
+With `index.scope_field`, the first of the values is the document's scope.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from streamfilter.documents.pointers import Unreadable
+from streamfilter.documents.strict_json import parse_json
+from streamfilter.documents.values import canonical
 from streamfilter.model import Document
+from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 
@@ -12,3 +19,20 @@ def sketched(sketcher: Sketcher, documents: Sequence[Document]) -> Sketches:
     """Return the sketches of *documents*, in order."""
     values = [each.values for each in documents] if sketcher.scheme.digests else ()
     return sketcher.sketch([each.text for each in documents], values)
+
+
+def scope_of(document: Document) -> str | None:
+    """Return the scope of a *document* that has one, None if it is without."""
+    return document.values[0] if document.values else None
+
+
+def values_in(scheme: Scheme, scope: str) -> tuple[str | None, ...]:
+    """Return the values of a document that has none but the *scope*.
+
+    A scope is written as JSON (``7``, ``null``), or is the plain string itself (``north``).
+    """
+    try:
+        value = parse_json(scope.encode("utf-8", "surrogatepass"))
+    except Unreadable:
+        value = scope
+    return canonical(value, ()), *[None] * (len(scheme.pointers) - 1)

@@ -21,7 +21,7 @@ import numpy as np
 
 from streamfilter.entities.joined import join_fields, split_fields
 from streamfilter.entities.kinds import KINDS, key_pairs, keys_of
-from streamfilter.similarity.columns import U32, Contents, Samples, distinct
+from streamfilter.similarity.columns import U32, U64, Contents, Samples, distinct
 from streamfilter.similarity.hashing import WORD
 
 
@@ -47,8 +47,8 @@ class RecordSketcher:
         pairs = zip(self.kinds, values, strict=True)
         return [*(kind.normalise(value) for kind, value in pairs), held_out]
 
-    def contents(self, texts: Sequence[str]) -> Contents:
-        """Return the columns of joined records of F fields with K keys.
+    def contents(self, texts: Sequence[str], scopes: U64 | None = None) -> Contents:
+        """Return the columns of joined records of F fields with K keys, each in its scope if any.
 
         A fingerprint is of all fields but the held-out one. A signature has the (8 K) bytes of the
         keys' hashes. A sample has the tokens of the fields that are present. A payload is the
@@ -61,10 +61,11 @@ class RecordSketcher:
         payloads: list[bytes] = []
         for row, text in enumerate(texts):
             *values, held_out = self.normalised(text)
-            whole = self._digest(b"record", join_fields(values).encode(), 16)
+            scope = b"" if scopes is None else scopes[row].tobytes()
+            whole = self._digest(b"record", scope + join_fields(values).encode(), 16)
             fingerprints[row] = np.frombuffer(whole, np.uint8)
             hashes[row] = [
-                self._hash(place, key, whole) for place, key in enumerate(self._keys(values))
+                self._hash(place, key, whole, scope) for place, key in enumerate(self._keys(values))
             ]
             there = [place for place, value in enumerate(values) if value]
             samples.append(distinct((hashes[row, there] >> np.uint64(32)).astype(np.uint32)))
@@ -86,9 +87,9 @@ class RecordSketcher:
             wholes.append(f"{one}\n{two}" if one.strip() and two.strip() else "")
         return wholes
 
-    def _hash(self, place: int, key: str, whole: bytes) -> int:
+    def _hash(self, place: int, key: str, whole: bytes, scope: bytes) -> int:
         """Return 64 bits of a key; of an absent one, bits that no other record has."""
-        encoded = key.encode() if key else whole
+        encoded = scope + key.encode() if key else whole
         person = b"%s %d" % (b"field" if key else b"absent", place)
         return int.from_bytes(self._digest(person, encoded, WORD), "little")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from streamfilter.assembly import policy_for, reader_for, sketcher_for
 from streamfilter.config.configuration import Config
+from streamfilter.documents.sketching import scope_of
 from streamfilter.files.formats.lines import lines_of
 from streamfilter.files.inputs import copy_first, documents_of, pass_over, records_in
 from streamfilter.files.run import FileRun, filter_files, no_progress
@@ -62,13 +63,16 @@ def evaluate_sample(
         run = run_now(config, [path], seed=seed)
     ids, texts = [each.id for each in found], [each.text for each in found]
     sketcher, threshold = sketcher_for(config.scheme(), seed=seed), config.similarity.threshold
+    scopes = [scope_of(each) for each in found] if sketcher.scheme.scope else None
     sample: BruteForceSample | RecordSample
     if config.input.records:
+        rules = policy_for(config).field_rules
         sample = measure_records(
-            ids, texts, sketcher, rules=policy_for(config).field_rules, threshold=threshold
+            ids, texts, sketcher, rules=rules, threshold=threshold, scopes=scopes
         )
     else:
-        sample = measure(ids, texts, sketcher, policy=policy_for(config), kept=forwarded(run))
+        policy, kept = policy_for(config), forwarded(run)
+        sample = measure(ids, texts, sketcher, policy=policy, kept=kept, scopes=scopes)
     pairs = sample.pairs
     rows = zip(pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarity.tolist(), strict=True)
     alike = [(ids[later], ids[earlier], similarity) for later, earlier, similarity in rows]

@@ -13,6 +13,7 @@ Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Ar
   If none of them matches, the next 8 are compared, then the next 16, and so on.
 - If one of them is similar enough, it is a *near-duplicate* of the most similar one.
 - Otherwise it is *unique*. Only then it is remembered, under all its keys.
+- With `index.scope_field`, each scope is a law of its own, with its own documents.
 
 With ``known_id: update`` the remembered document of the same id is forgotten before all this. So a
 document is never a duplicate of its own earlier version. If it is a duplicate of another document,

@@ -56,6 +56,8 @@ def _lacking(config: Config, where: str, outline: Outline) -> Iterator[Problem]:
         yield from _all("input.text", given.text, TEXT, where, outline)
     if given.id is not None and given.id.startswith("/"):
         yield from _all("input.id", [given.id], ID, where, outline)
+    if config.index.scope_field is not None:
+        yield from _all("index.scope_field", [config.index.scope_field], ID, where, outline)
 
 
 def _all(

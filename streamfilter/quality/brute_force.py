@@ -61,6 +61,14 @@ class Pairs:
         columns = ("later", "earlier", "similarity", "contained")
         return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in columns))
 
+    def within(self, scopes: Sequence[str | None] | None) -> Pairs:
+        """Return the pairs of one scope each; *scopes* are those of the rows, None: no scopes."""
+        if scopes is None:
+            return self
+        numbers: dict[str | None, int] = {}
+        column = np.array([numbers.setdefault(each, len(numbers)) for each in scopes], np.int64)
+        return self.chosen(column[self.later] == column[self.earlier])
+
     def most_similar(self, ids: Sequence[str], chosen: NDArray[np.bool_]) -> tuple[Missed, ...]:
         """Return the `EXAMPLES` most similar of the *chosen* pairs, by the *ids* of the rows."""
         places = np.flatnonzero(chosen)

@@ -105,10 +105,11 @@ def measure_records(
     *,
     rules: FieldRules,
     threshold: float,
+    scopes: Sequence[str | None] | None = None,
 ) -> RecordSample:
-    """Score all pairs of joined records."""
+    """Score all pairs of joined records in one scope."""
     sketches = sketcher.sketch(texts)
-    pairs = _scored(sketches.contents.payloads, rules)
+    pairs = _scored(sketches.contents.payloads, rules).within(scopes)
     met = met_of(pairs, sketches.keys[:, :-1])
     similar = pairs.similarity >= threshold
     held_out = _pools(pairs, similar & met, sketches.contents.payloads)

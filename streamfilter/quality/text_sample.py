@@ -99,13 +99,14 @@ def measure(
     *,
     policy: MatchPolicy,
     kept: NDArray[np.bool_],
+    scopes: Sequence[str | None] | None = None,
 ) -> BruteForceSample:
-    """Compare all pairs of *texts*, and find which of them share a band.
+    """Compare all pairs of *texts* in one scope, and find which of them share a band.
 
     *kept* says which texts a filter forwards: only these can be candidates of later texts.
     """
-    threshold = policy.threshold
-    pairs = all_pairs(texts, sketcher, floor=min(FLOOR, threshold), contains=policy.contains)
+    threshold, floor = policy.threshold, min(FLOOR, policy.threshold)
+    pairs = all_pairs(texts, sketcher, floor=floor, contains=policy.contains).within(scopes)
     keys = sketcher.sketch(texts).keys[:, :-1]
     shape = Shape.of(sketcher.scheme)
     met = met_of(pairs, keys)

@@ -21,8 +21,15 @@ ABSENT = 0
 class Digester:
     """Makes the digests of documents under one scheme and one secret seed."""
 
-    def __init__(self, subjects: Sequence[str], pointers: Sequence[str], *, seed: bytes) -> None:
-        """Prepare for *subjects*, each one of *pointers*: where its value is."""
+    def __init__(
+        self, subjects: Sequence[str], pointers: Sequence[str], *, seed: bytes, scope: bool = False
+    ) -> None:
+        """Prepare for *subjects*, each one of *pointers*: where its value is.
+
+        With *scope*, the first subject is the scope: equal values of different scopes then have
+        different digests.
+        """
+        self._scope = scope
         self._places = [pointers.index(subject) for subject in subjects]
         key = hashlib.blake2b(seed, person=b"digest").digest()
         self._keyed = hashlib.blake2b(digest_size=8, key=key)
@@ -34,6 +41,9 @@ class Digester:
         """
         if not self._places:
             return NO_DIGESTS
+        if self._scope:
+            rows = [self._scoped(each) if each else [ABSENT] * len(self._places) for each in values]
+            return np.array(rows, np.uint64).reshape(-1, len(self._places))
         found = [
             self._digest(each[place]) if each else ABSENT
             for each in values
@@ -41,9 +51,15 @@ class Digester:
         ]
         return np.array(found, np.uint64).reshape(-1, len(self._places))
 
-    def _digest(self, value: str | None) -> int:
+    def _scoped(self, values: Sequence[str | None]) -> list[int]:
+        scope = self._digest(values[self._places[0]])
+        under = scope.to_bytes(8, "little")
+        return [scope, *(self._digest(values[place], under) for place in self._places[1:])]
+
+    def _digest(self, value: str | None, under: bytes = b"") -> int:
         if value is None:
             return ABSENT
         state = self._keyed.copy()
+        state.update(under)
         state.update(value.encode("utf-8", "surrogatepass"))
         return int.from_bytes(state.digest(), "little") or 1

@@ -223,6 +223,11 @@ class Scheme:
         return tuple(each.partition(" ")[2] for each in self.digests)
 
     @property
+    def scope(self) -> bool:
+        """Return whether documents of different scopes never match; their digest is the first."""
+        return any(each.startswith("scope ") for each in self.digests[:1])
+
+    @property
     def pointers(self) -> tuple[str, ...]:
         """Return the pointers to the values that are compared beside the text."""
         return tuple(dict.fromkeys(each for each in self.subjects if each.startswith("/")))

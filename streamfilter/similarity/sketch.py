@@ -11,7 +11,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from streamfilter.similarity.bands import Bander
 from streamfilter.similarity.columns import (
     I64,
+    NO_DIGESTS,
     U8,
     U32,
     U64,
@@ -166,7 +167,8 @@ class Dropped:
         return 0 < self.of == self.shingles
 
 
-ContentsOf = Callable[[Sequence[str]], Contents]
+ContentsOf = Callable[[Sequence[str], U64 | None], Contents]
+"""Makes the contents of documents, each in its scope (a hash) if there are any."""
 
 
 class Sketcher:
@@ -191,7 +193,7 @@ class Sketcher:
             scheme.shingling, seed=seed, fold=normal.fold, boilerplate=normal.boilerplate
         )
         self._contents_of = contents_of
-        self._digester = Digester(scheme.subjects, scheme.pointers, seed=seed)
+        self._digester = Digester(scheme.subjects, scheme.pointers, seed=seed, scope=scheme.scope)
         self._minhasher = MinHasher(scheme.slots, seed=seed)
         self._bander = Bander(
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
@@ -227,26 +229,37 @@ class Sketcher:
             values: for each text, the values beside it in the order of `Scheme.pointers`. A text
                 with an empty tuple has none, and nor has any if there are no *values*.
         """
-        if self._contents_of is not None:
-            contents, dropped = self._contents_of(texts), NOT_COUNTED
-        else:
-            contents, dropped = self._contents_of_texts(texts)
+        digests = NO_DIGESTS
         if self.scheme.digests:
-            values = values or [()] * len(texts)
-            contents = replace(contents, digests=self._digester.digests(values))
+            digests = self._digester.digests(values or [()] * len(texts))
+        scopes = digests[:, 0] if self.scheme.scope else None
+        if self._contents_of is not None:
+            contents, dropped = self._contents_of(texts, scopes), NOT_COUNTED
+        else:
+            contents, dropped = self._contents_of_texts(texts, scopes)
+        if self.scheme.digests:
+            contents = replace(contents, digests=digests)
         return Sketches(contents, self.keys_of(contents), dropped)
 
-    def _contents_of_texts(self, texts: Sequence[str]) -> tuple[Contents, I64]:
-        """Return the contents of *texts*, and how many of their shingles are boilerplate."""
+    def _contents_of_texts(self, texts: Sequence[str], scopes: U64 | None) -> tuple[Contents, I64]:
+        """Return the contents of *texts*, and how many of their shingles are boilerplate.
+
+        With *scopes*, the hash of its scope is mixed into the tokens and the fingerprint of each
+        text. So sets of different scopes share nothing, and nothing that is made of them does.
+        """
         rows: list[int] = []
         parts, dropped = [self._no_contents()], [NOT_COUNTED]
         for chosen, ascii_only in chunks_of(texts):
             chunk = self.normalise.chunk([texts[i] for i in chosen], ascii_only=ascii_only)
             tokens = self.shingler.tokens(chunk)
+            own = None if scopes is None else scopes[chosen]
+            if own is not None:
+                mixed = tokens.values ^ np.repeat(own, np.diff(tokens.starts))
+                tokens = replace(tokens, values=mixed)
             signatures = self._minhasher.sign(tokens.values, tokens.starts).astype(np.uint8)
             samples = samples_of(tokens)
             signatures[samples.set_sizes == 0] = 0
-            parts.append(Contents(self.fingerprints(chunk), signatures, samples))
+            parts.append(Contents(self.fingerprints(chunk, own), signatures, samples))
             if tokens.dropped is not None:
                 dropped.append(tokens.dropped)
             rows += chosen
@@ -281,11 +294,14 @@ class Sketcher:
         passages = tuple(each.words.decode(errors="surrogatepass") for each in found)
         return Dropped(int(common.sum()), len(common), passages)
 
-    def fingerprints(self, chunk: Chunk) -> U8:
-        """Return (n, 16) keyed digests of the texts in *chunk*."""
+    def fingerprints(self, chunk: Chunk, scopes: U64 | None = None) -> U8:
+        """Return (n, 16) keyed digests of the texts in *chunk*, each in its scope if given."""
         digests: list[bytes] = []
-        for text in chunk.texts():
+        before = repeat(b"") if scopes is None else map(np.uint64.tobytes, scopes)
+        for text, scope in zip(chunk.texts(), before, strict=False):
             state = self._keyed.copy()  # a third quicker than to begin with the key
+            if scope:
+                state.update(scope)
             state.update(text)
             digests.append(state.digest())
         return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16)

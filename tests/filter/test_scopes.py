@@ -1,0 +1,115 @@
+"""`index.scope_field`: documents of different scopes never match, and one scope is as it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamfilter.cli import main
+from tests.filter.conftest import Desk
+from tests.filter.stories import lines_of, stories, write
+from tests.filter.tables import FORMATS, Format
+
+SCOPED = ("--set", "index.scope_field=/tenant")
+TEXT = " ".join(f"w{number}" for number in range(40))
+NEAR = TEXT.replace("w39", "w40")
+
+
+def scopes(desk: Desk, values: list[Any], *more: str, near: str = NEAR) -> list[Any]:
+    """Return the ids that come out of near copies with these tenants; ... is no tenant."""
+    rows = [{"id": f"d{n}", "text": near if n else TEXT} for n in range(len(values))]
+    for row, value in zip(rows, values, strict=True):
+        row.update({} if value is ... else {"tenant": value})
+    desk.clear()
+    path = write(desk.path / "in.jsonl", lines_of(rows))
+    assert main([*desk.arguments(path), *SCOPED, *more]) == 0
+    assert not desk.dead.read_bytes()
+    return [each["id"] for each in desk.records(desk.unique)]
+
+
+@pytest.mark.parametrize(
+    ("values", "unique"),
+    [
+        (["a", "b", "a", "b"], ["d0", "d1"]),
+        ([..., None, " ", ""], ["d0"]),  # without a scope, which is one scope
+        ([..., "a", None, "a"], ["d0", "d1"]),
+        ([7, 7.0, "7", 7], ["d0", "d2"]),
+        ([["a"], ["a"], "a", {"a": 1, "b": 2}, {"b": 2, "a": 1}], ["d0", "d2", "d3"]),
+        (["x" * 60_000, "x" * 60_000, "x" * 59_999], ["d0", "d2"]),
+        (["a\0", "a", "\ud83d", "\ud83d"], ["d0", "d1", "d2"]),
+        ([False, None, 0], ["d0", "d1", "d2"]),
+    ],
+)
+def test_only_documents_of_one_scope_match(desk: Desk, values: list[Any], unique: list[str]):
+    assert scopes(desk, values) == unique
+    assert scopes(desk, values, "--workers", "2") == unique
+    fields = ("--set", "input.format=fields", "--set", "input.fields={/text: words}")
+    assert scopes(desk, values, *fields, near=TEXT) == unique
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda each: each.name)
+def test_scopes_are_columns_of_rows_and_a_file_without_the_column_is_refused(
+    desk: Desk, format: Format, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**each, "tenant": f"t{n % 3}"} for n, each in enumerate(stories(200))]
+    assert main([*desk.arguments(write(desk.path / "in.jsonl", lines_of(rows))), *SCOPED]) == 0
+    wanted = [each["id"] for each in desk.records(desk.duplicates)]
+    assert wanted
+    desk.clear()
+    assert main([*desk.arguments(format.file(desk.path, rows)), *SCOPED]) == 0
+    assert [each["id"] for each in desk.records(desk.duplicates)] == wanted
+    assert main([*desk.arguments(format.file(desk.path, stories(2), "no")), *SCOPED]) == 65
+    assert "no column tenant" in capsys.readouterr().err
+
+
+def test_each_tenant_gets_what_it_would_get_alone(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**each, "tenant": f"t{n % 3}"} for n, each in enumerate(stories(300))]
+    path = write(desk.path / "in.jsonl", lines_of(rows))
+    assert main([*desk.arguments(path), *SCOPED]) == 0
+    mixed = desk.records(desk.unique)
+    for tenant in ("t0", "t1", "t2"):
+        desk.clear()
+        own = [each for each in rows if each["tenant"] == tenant]
+        assert main([*desk.arguments(write(desk.path / "own.jsonl", lines_of(own))), *SCOPED]) == 0
+        assert desk.records(desk.unique) == [each for each in mixed if each["tenant"] == tenant]
+    capsys.readouterr()
+    assert main(["evaluate", str(path), "--sample", "300", "-o", "json", *SCOPED]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["recall"]["share"] > 0.98  # a copy in another scope is none to be found
+    assert report["precision"]["share"] == 1.0
+    assert main(["pairs", str(path), "-o", "json", *SCOPED]) == 0
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    tenants = {each["id"]: each["tenant"] for each in rows}
+    assert pairs
+    assert all(tenants[each["id"]] == tenants[each["other"]] for each in pairs)
+
+
+def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": "a", "text": TEXT, "tenant": "t1"}, {"id": "b", "text": NEAR, "tenant": 7}]
+    path = write(desk.path / "in.jsonl", lines_of(rows))
+    arguments = desk.arguments(path, state="state")
+    assert main([*arguments, *SCOPED]) == 0
+    state = ("--state", str(desk.path / "state"), "--set", f"index.seed_file={desk.seed}")
+
+    def said(*asked: str) -> str:
+        capsys.readouterr()
+        main([*asked, *state])
+        return "".join(capsys.readouterr())
+
+    for scope, found in (("t1", "a"), ("7", "b"), ('"7"', None), ("null", None)):
+        matches = json.loads(said("query", NEAR, "--scope", scope, "-o", "json"))["matches"]
+        assert [each["id"] for each in matches] == ([found] if found else [])
+    why = "they are of different scopes, so they never meet"
+    assert f"against     b: {why}" in said("explain", NEAR, "--scope", "t1", "--against", "b")
+    assert f"against     b: {why}" in said("explain", "--id", "a", "--against", "b")
+    assert "name the value of /tenant of TEXT by --scope" in said("query", NEAR)
+    assert "--scope belongs to a TEXT" in said("query", "--id", "a", "--scope", "t1")
+    capsys.readouterr()
+    assert main(arguments) == 78
+    assert "scope /tenant" in capsys.readouterr().err
