@@ -9,10 +9,11 @@ stop words changed once more by their lists and by `FADING`, which stand in thei
 
 import hashlib
 import json
+import struct
 from pathlib import Path
 
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
-from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.similarity.text.normalisation import Normaliser
 
 FILE = Path(__file__).with_suffix(".json")
@@ -77,8 +78,24 @@ def sketched(scheme: Scheme) -> list[tuple[int, str, str]]:
     for text in TEXTS:
         sketches = sketcher.sketch([text])
         tokens = digest(sketcher.tokens(text).astype("<u8").tobytes())
-        rows.append((int(sketches.contents.set_sizes[0]), tokens, digest(sketches.to_bytes())))
+        rows.append((int(sketches.contents.set_sizes[0]), tokens, digest(kept(sketches))))
     return rows
+
+
+def kept(sketches: Sketches) -> bytes:
+    """Return all columns, in the form in which processes sent them when they were frozen."""
+    contents, samples = sketches.contents, sketches.contents.samples
+    keys = sketches.keys
+    head = (b"SFK1", len(sketches), contents.slots, keys.shape[1], len(samples.tokens))
+    columns = (
+        contents.fingerprints,
+        contents.signatures,
+        keys.astype("<u8"),
+        samples.set_sizes.astype("<i8"),
+        samples.starts.astype("<i8"),
+        samples.tokens.astype("<u4"),
+    )
+    return struct.pack("<4sIIIQ", *head) + b"".join(column.tobytes() for column in columns)
 
 
 def vectors() -> dict[str, object]:
