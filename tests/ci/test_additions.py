@@ -79,7 +79,7 @@ Names and values, as the forms of a page send them.
 
 DICE = """
 
-def _dice(_: Sequence[str], ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+def _dice(_: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
     found = jaccard(ours.samples, rows, theirs.samples, at)
     dice = 2 * found.similarity / (1 + found.similarity)
     return Compared(dice, found.whole, found.union)
