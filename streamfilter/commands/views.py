@@ -19,7 +19,7 @@ from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.sketching import values_in
 from streamfilter.documents.strict_json import parse_json
-from streamfilter.entities.joined import join_fields
+from streamfilter.entities.joined import join_fields, pointers_of
 from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import IndexView, viewed
@@ -176,7 +176,8 @@ def as_sketched(scheme: Scheme, text: str) -> str:
     try:
         joined, _ = FieldsReader(pointers, id_pointer=None)(parse_json(text.encode()))
     except Unreadable as trouble:
-        example = ", ".join(f'"{pointer[1:]}": "..."' for pointer in pointers)
+        places = [pointer for field in pointers for pointer in pointers_of(field)]
+        example = ", ".join(f'"{pointer[1:]}": "..."' for pointer in places)
         raise Stop(
             f"here a document is a record: {trouble.reading.message}\n"
             f"    cure: give one as JSON, such as '{{{example}}}'",

@@ -248,7 +248,7 @@ def _records(config: Config) -> Iterator[Problem]:
         key = "fields" if given.fields else "held_out"
         yield Problem(f"input.{key}", f"does not apply to input.format {given.format}",
                       "set input.format: fields, or remove this setting")  # fmt: skip
-    if given.held_out in given.fields:
+    if given.held_out in given.field_pointers:
         yield Problem("input.held_out", f"{given.held_out} is also one of input.fields",
                       "name a field that is not compared, or remove input.held_out")  # fmt: skip
     verify = config.verify

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
+from streamfilter.config.types import check_pointer
+from streamfilter.entities.joined import pointers_of
 from streamfilter.entities.kinds import FIELD_KINDS
+
+
+def _check_place(field: str) -> str:
+    for pointer in pointers_of(field):
+        check_pointer(pointer)
+    return field
+
+
+FieldPlace = Annotated[
+    str, AfterValidator(_check_place), WithJsonSchema({"type": "string", "pattern": "^(/.*)$"})
+]
+"""JSON Pointer of a field, or several of them: ``/last_name + /first_name``."""
 
 WEIGHTS = (0.1, 10.0)
 """Least and highest weight of a field."""

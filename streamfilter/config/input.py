@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from streamfilter.config.fields import FieldOfRecord
+from streamfilter.config.fields import FieldOfRecord, FieldPlace
 from streamfilter.config.types import (
     Duration,
     IdPlace,
@@ -21,6 +21,7 @@ from streamfilter.config.types import (
     Topic,
     TopicNames,
 )
+from streamfilter.entities.joined import pointers_of
 from streamfilter.entities.kinds import FIELD_KINDS
 
 
@@ -88,14 +89,14 @@ class InputSection(Section):
         "registry's frame names the message itself.",
     )
 
-    fields: dict[Pointer, FieldOfRecord] = Field(
+    fields: dict[FieldPlace, FieldOfRecord] = Field(
         default={},
         description="With format fields, avro, protobuf or json_schema: JSON Pointer of each "
-        "field, and its kind, or {kind: name, weight: 2}. name, address, phone, date, "
-        "email, number: as people write them. words: spelling and order may differ a "
-        "little. digits: one digit or the area code may differ. exact: keys. Records "
-        "are compared if a field is equal; with one of the first six kinds, also if "
-        "parts of two fields are.",
+        "field, or of several (/last + /first), and its kind, or {kind: name, weight: 2}. "
+        "name, address, phone, date, email, number: as people write them. words: "
+        "spelling and order may differ a little. digits: one digit or the area code may "
+        "differ. exact: keys. Records are compared if a field is equal; with one of the "
+        "first six kinds, also if parts of two fields are.",
     )
     held_out: Pointer | None = Field(
         default=None,
@@ -218,6 +219,11 @@ class InputSection(Section):
     def kinds(self) -> tuple[str, ...]:
         """Return the kind of each field, as the scheme names it."""
         return tuple(FIELD_KINDS[kind] for kind, _ in self.fields.values())
+
+    @property
+    def field_pointers(self) -> list[str]:
+        """Return the pointers of all fields."""
+        return [pointer for field in self.fields for pointer in pointers_of(field)]
 
     @property
     def weights(self) -> tuple[float, ...]:

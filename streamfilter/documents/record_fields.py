@@ -8,7 +8,7 @@ it decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite, nan
 from typing import Any
@@ -23,7 +23,7 @@ from streamfilter.documents.pointers import (
     wrong_type,
 )
 from streamfilter.documents.selecting import Fields, id_at
-from streamfilter.entities.joined import join_fields
+from streamfilter.entities.joined import join_fields, pointers_of
 from streamfilter.model import ErrorCode
 
 SECONDS_OF_DAY = 86_400
@@ -48,13 +48,17 @@ class FieldsReader:
         """
         if not pointers:
             raise ValueError("format fields needs input.fields, such as /name: words")
-        self._paths = [parse_pointer(pointer, depth=depth) for pointer in pointers]
+        self._paths = [
+            [parse_pointer(pointer, depth=depth) for pointer in pointers_of(field)]
+            for field in pointers
+        ]
+        fields = [path for paths in self._paths for path in paths]
         self.id = None if id_pointer is None else parse_pointer(id_pointer, depth=depth)
         self._held_out = None if held_out is None else parse_pointer(held_out, depth=depth)
         others = (self.id, self._held_out)
-        self.paths = [*self._paths, *(path for path in others if path is not None)]
+        self.paths = [*fields, *(path for path in others if path is not None)]
         """All paths that are read in a value."""
-        self.needed = [self._paths, *([] if self.id is None else [[self.id]])]
+        self.needed = [fields, *([] if self.id is None else [[self.id]])]
         """Groups of these: a document needs at least one path of each group."""
 
     def __call__(self, root: Any) -> Fields:
@@ -63,7 +67,7 @@ class FieldsReader:
         Raises:
             Unreadable: it is not such a record; carries the code.
         """
-        values = [_value(root, path) for path in self._paths]
+        values = [" ".join(_values(root, paths)) for paths in self._paths]
         id_ = None if self.id is None else id_at(root, self.id)
         if not any(value.strip() for value in values):
             return "", id_
@@ -79,6 +83,14 @@ def _found(root: Any, path: Path) -> Any:
         if trouble.reading.code is ErrorCode.MISSING_TEXT:
             return None
         raise
+
+
+def _values(root: Any, paths: Sequence[Path]) -> Iterator[str]:
+    """Yield the values at *paths*, without absent ones if there are several."""
+    for path in paths:
+        value = _value(root, path)
+        if value or len(paths) == 1:
+            yield value
 
 
 def _value(root: Any, path: Path) -> str:

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SEPARATOR = "\x1f"
+_AND = " + /"
+
+
+def pointers_of(field: str) -> list[str]:
+    """Return the pointers of a field, which may join several values.
+
+    Example: ``/last + /first`` gives ``/last`` and ``/first``.
+    """
+    first, *others = field.split(_AND)
+    return [first, *(f"/{each}" for each in others)]
 
 
 def join_fields(values: Sequence[str], held_out: str = "") -> str:

@@ -220,7 +220,7 @@ def _name(one: str, other: str) -> float:
     return min(points, ONE_WORD) if len(few) == 1 < len(many) else max(points, 0.0)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def _alike(one: str, other: str) -> float:
     """Return the similarity of two words of names, 0 if they are two names."""
     from rapidfuzz.distance import OSA

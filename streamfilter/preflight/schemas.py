@@ -51,7 +51,7 @@ def check_schemas(config: Config) -> list[Problem]:
 def _lacking(config: Config, where: str, outline: Outline) -> Iterator[Problem]:
     given = config.input
     if given.records:
-        yield from _all("input.fields", [*given.fields], VALUE, where, outline)
+        yield from _all("input.fields", given.field_pointers, VALUE, where, outline)
     else:
         yield from _all("input.text", given.text, TEXT, where, outline)
     if given.id is not None and given.id.startswith("/"):

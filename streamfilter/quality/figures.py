@@ -112,7 +112,11 @@ class Quality:
 SAMPLED = (
     "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
 )
-RECORDS = "records are scored by their fields: the audit, which compares sets of shingles, is off"
+RECORDS = (
+    "records are scored by their fields: the audit, which compares sets of shingles, is off. "
+    "held_out_valid_share estimates the precision (input.held_out); recall is not measured live, "
+    "and evaluate --sample counts the pairs of a sample that share no key"
+)
 UNSEEN = "no duplicate was audited yet; with audit.arrivals 0 none ever will be"
 CUT = (
     "some sets have more than 1,024 shingles and were cut: the audit reads the samples that the "

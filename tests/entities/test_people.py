@@ -186,6 +186,30 @@ def test_values_of_another_kind_are_absent_and_objects_are_dead_letters(tmp_path
     assert [each["id"] for each in found["unique"]] == ["plain", "none", "absent", "others"]
 
 
+def test_a_name_in_two_fields_is_one_field(tmp_path, capsys):
+    fields = {"/last + /first": "name", "/born": "date"}
+    (tmp_path / "two.yaml").write_text(json.dumps({
+        "input": {"format": "fields", "fields": fields}, "verify": {"minimum_fields": 2},
+        "similarity": {"threshold": 0.9},
+    }))  # fmt: skip
+    records = [
+        {"id": "a", "first": "Robert", "last": "Lee", "born": "1984-01-31"},
+        {"id": "exchanged", "first": "Lee", "last": "Bob", "born": "31.1.1984"},
+        {"id": "sister", "first": "Ann", "last": "Lee", "born": "1984-01-31"},
+        {"id": "half", "last": "Lee", "born": None},
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+    out = [f"--{name}={tmp_path / name}" for name in ("unique", "duplicates")]
+    config = ["-c", str(tmp_path / "two.yaml")]
+    assert main(["filter", str(tmp_path / "in.jsonl"), *config, *out]) == 0
+    again = [json.loads(each)["id"] for each in (tmp_path / "duplicates").open()]
+    assert again == ["exchanged"]
+    assert main(["compare", json.dumps(records[0]), json.dumps(records[2]), *config]) == 0
+    assert "/last + /first 0, /born 100" in capsys.readouterr().out
+    assert main(["check", *config, "--set", "input.fields={'/a + b': name}"]) == 0
+    assert main(["check", *config, "--set", "input.fields={'/a + /0': name}"]) == 78
+
+
 def test_an_index_of_before_opens_and_a_list_that_changes_is_another_kind():
     """Keys and payloads as commit 614c0a3 made them; the lists as the versions of `KINDS` say."""
     scheme = Scheme.of_fields(
