@@ -37,7 +37,7 @@ RETIRED = {
 """Words for things that have another word here: see the glossary in streamfilter/README.md."""
 
 ALLOWED = {
-    "follower": "tests/commands/test_query_and_explain.py",  # names RocksDB's own files
+    "follower": "tests/commands/test_query_and_explain.py"  # names RocksDB's own files
 }
 """Where a retired word may stand."""
 

@@ -5,14 +5,7 @@ import pytest
 
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.quality import change
-from streamfilter.quality.change import (
-    ALARMING,
-    ERROR,
-    HEALTHY,
-    LIMIT,
-    ChangeDetector,
-    errors_of,
-)
+from streamfilter.quality.change import ALARMING, ERROR, HEALTHY, LIMIT, ChangeDetector, errors_of
 from streamfilter.quality.figures import SAMPLED, SAMPLED_MIN, Quality
 from streamfilter.quality.population import bounds
 from streamfilter.similarity.scheme import Scheme

@@ -12,13 +12,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-from streamfilter.bench.filtering import (
-    BEGINNING,
-    Contender,
-    as_lines,
-    filter_process,
-    running,
-)
+from streamfilter.bench.filtering import BEGINNING, Contender, as_lines, filter_process, running
 from streamfilter.bench.machine import Ran, cores, usable
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target

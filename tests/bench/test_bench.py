@@ -12,7 +12,7 @@ from streamfilter.bench.filtering import Contender
 from streamfilter.bench.machine import Ran
 from streamfilter.files.formats import parquet
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from tests.bench import indexing, retaining, scaling
+from tests.bench import indexing
 from tests.bench.catalogue import BENCHMARKS
 from tests.bench.options import LongOptions
 
@@ -74,19 +74,6 @@ def test_an_index_that_grows_answers_rightly_and_one_that_forgets_does_not(monke
     good = indexing.RocksIndex.fetch
     monkeypatch.setattr(indexing.RocksIndex, "fetch", lambda self, rows: good(self, rows[1:]))
     assert not indexing.result_of(*indexing.grow((1_000,))).passed
-
-
-@pytest.mark.slow
-def test_an_index_that_forgets_is_measured_and_held_to_what_it_remembers(monkeypatch):
-    monkeypatch.setattr(retaining, "PERIODS", 2)
-    rows, wrong = retaining.live(4_000)
-    answer = retaining.result_of(4_000, rows, wrong)
-    assert answer.passed
-    (through,) = answer.tables[retaining.THROUGH]
-    assert (through["windows"], through["remembered"]) == (5, 4_499)
-    # All batches have one of three kinds of keys: what is forgotten is still listed.
-    monkeypatch.setattr(retaining, "keys_of", lambda number: indexing.keys_of(number % 3))
-    assert not retaining.result_of(4_000, *retaining.live(4_000)).passed
 
 
 @pytest.mark.slow
@@ -162,28 +149,3 @@ def test_the_start_of_a_program_is_not_what_it_costs_in_steady_state(tmp_path):
     filtering.measured("m", documents, [{}] * 200, [slow, quick], tmp_path, QUICK)
     assert slow.steady("cpu") == pytest.approx(quick.steady("cpu"))
     assert slow.steady("cpu")[0] == pytest.approx(0.19)
-
-
-@pytest.mark.parametrize(("spoilt", "failed"), [(0, []), (2, ["2 cores, workers: 2"])])
-def test_more_cores_must_write_what_one_writes(monkeypatch, spoilt, failed):
-    def run(cores, workers, source, kept, withheld):
-        lines = source.read_bytes().splitlines(keepends=True)
-        kept.write_bytes(b"".join(lines[::-1] if workers == spoilt > 0 else lines))
-        withheld.write_bytes(b"")
-        return Ran(len(lines) / cores, len(lines), len(lines) / cores)
-
-    monkeypatch.setattr(scaling, "filter_on", run)
-    monkeypatch.setattr(scaling, "enough", lambda: True)
-    (answer,) = catalogue.results(["cores"], QUICK, BENCHMARKS)
-    text, wrong = "english 130 B", [check.name for check in answer.checks if not check.passed]
-    assert wrong == [f"{text}: {name} wrote what one core wrote" for name in failed]
-    measured = [row["measured"] for row in answer.tables[scaling.CURVES] if row["cores"] == 2]
-    assert [cell.median for cell in measured] == [2.0]
-
-
-def test_what_bounds_the_filter_is_told_for_any_number_of_cores():
-    costs = scaling.Costs(alone=100, own=20, workers=84, mean=3_000)
-    assert [costs.on(count) for count in (1, 2, 4, 8)] == [100, 52, 26, 21]
-    assert [costs.bound(count) for count in (1, 2, 4, 8)] == ["the cores"] * 3 + ["the workers"]
-    assert scaling.Costs(100, own=40, workers=64, mean=3_000).bound(16) == "the judging process"
-    assert scaling.Costs(100, own=30, workers=40, mean=130).on(16) == 40  # one of them does it all

@@ -146,7 +146,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
             "streamfilter/matching/evidence_headers.py",
             '        ("__streamfilter.source.bytes", b"%d" % len(record.value or b"")),\n',
             anchor='        ("__streamfilter.source.offset", b"%d" % source.offset),\n',
-        ),
+        )
     ],
     "A setting": [
         Edit(

@@ -3,13 +3,7 @@
 import re
 from typing import Any
 
-TYPES = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "null": type(None),
-}
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 KNOWN = {
     "$schema", "$id", "$defs", "$ref", "title", "description", "type", "required", "properties",
     "const", "enum", "items", "allOf", "if", "then", "else", "dependentRequired", "pattern",

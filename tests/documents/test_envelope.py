@@ -24,10 +24,7 @@ EXACT = Decision(
 )
 SAMPLED = Decision(
     Verdict.NEAR_DUPLICATE,
-    (
-        Match("a", 2 / 3, 3, Source("docs", 0, 1), 1),
-        Match("b", 0.6, 2, Source("docs", 0, 2), 2),
-    ),
+    (Match("a", 2 / 3, 3, Source("docs", 0, 1), 1), Match("b", 0.6, 2, Source("docs", 0, 2), 2)),
     "sampled_jaccard",
     matches_truncated=True,
     p_false_positive=0.000123456789,

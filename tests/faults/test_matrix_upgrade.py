@@ -58,8 +58,7 @@ def undisturbed(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize(
-    ("point", "wiped"),
-    [*SHORT, *(pytest.param(*each, marks=pytest.mark.long) for each in LONG)],
+    ("point", "wiped"), [*SHORT, *(pytest.param(*each, marks=pytest.mark.long) for each in LONG)]
 )
 def test_this_version_goes_on_where_an_old_one_was_killed(
     make_stage, undisturbed, old, point, wiped

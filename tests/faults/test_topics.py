@@ -6,10 +6,7 @@ The first line of each: what the operator is told, and by which exit code.
 import random
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    NewPartitions,
-)
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.kafka.story import die_at, id_of, index_of, records, texts, wipe
 from tests.kafka.test_standby import scraped

@@ -109,7 +109,7 @@ def test_a_null_is_told_as_in_a_line(desk: Desk) -> None:
     assert desk.run(path, text="/body/text") == 0
     assert read(desk.unique) == read(path)[:2]
     assert [letter["error"]["message"] for letter in desk.records(desk.dead)] == [
-        "/id is null; it must be a string or an integer",
+        "/id is null; it must be a string or an integer"
     ]
 
 

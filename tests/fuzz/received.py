@@ -179,10 +179,7 @@ TARGETS = {
     ),
     "texts": Target(
         sketch_texts,
-        (
-            joined(b"the old mill by the river", MIXED, b"\0", b""),
-            joined(MIXED, b"a b c", MIXED),
-        ),
+        (joined(b"the old mill by the river", MIXED, b"\0", b""), joined(MIXED, b"a b c", MIXED)),
         tuple(chr(point).encode() for point in (0x130, 0xFDFA, 0x345, 0x0E33, 0x1E9E, 0xAC00)),
     ),
     "envelope": Target(read_envelope, (json.dumps(ENVELOPE).encode(), b"\xff\x00")),

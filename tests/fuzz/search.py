@@ -101,11 +101,7 @@ def main() -> None:
         target.check(asked.input.read_bytes())
     else:
         search(
-            target,
-            corpus=asked.corpus,
-            seconds=asked.seconds,
-            inputs=asked.inputs,
-            seed=asked.seed,
+            target, corpus=asked.corpus, seconds=asked.seconds, inputs=asked.inputs, seed=asked.seed
         )
 
 

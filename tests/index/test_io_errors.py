@@ -92,11 +92,7 @@ def trial(state: Path, call: str, error: str, nth: str) -> int:
 @needs_strace
 @pytest.mark.parametrize(
     ("call", "error", "nth", "code"),
-    [
-        ("write", "EIO", "40+", 75),
-        ("write", "ENOSPC", "40+", 77),
-        ("fdatasync", "EIO", "1+", 75),
-    ],
+    [("write", "EIO", "40+", 75), ("write", "ENOSPC", "40+", 77), ("fdatasync", "EIO", "1+", 75)],
 )
 def test_a_call_that_fails_stops_the_index_and_leaves_whole_batches(
     tmp_path: Path, call: str, error: str, nth: str, code: int

@@ -16,15 +16,7 @@ from streamfilter.index.protocol import Additions, Changes, Index
 from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
 from tests.index.conftest import SMALL, MakeIndex
-from tests.index.samples import (
-    add,
-    buckets_of,
-    documents,
-    identity,
-    keys_of,
-    mark,
-    removals,
-)
+from tests.index.samples import add, buckets_of, documents, identity, keys_of, mark, removals
 from tests.support.columns import same_columns
 
 PLACE = np.array([0], np.int64)

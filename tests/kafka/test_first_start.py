@@ -1,7 +1,6 @@
 """A first start on a busy cluster: topics that brokers do not know of yet are waited for."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from streamfilter.kafka import clients, topic_creation, topics
 from streamfilter.kafka.broker_queries import OffsetSpec, list_offsets
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.service_start import MISSING_SECONDS, patient_look
+from tests.kafka.scripted import FakeClock
 from tests.kafka.story import records
 from tests.support.forge import Forge
 from tests.support.stage import Stage
@@ -21,22 +21,6 @@ from tests.support.topics import create_topics
 
 TEMPORARY = 75
 POLLS = 300
-
-
-@dataclass
-class SetClock:
-    """A clock that a test sets."""
-
-    now: float = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall_milliseconds(self) -> int:
-        return 0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def test_a_changelog_that_brokers_do_not_know_of_yet_is_joined_when_they_do(stage: Stage) -> None:
@@ -63,14 +47,14 @@ def test_offsets_of_a_topic_that_brokers_do_not_know_of_yet_are_asked_for_again(
 def test_a_missing_topic_is_looked_for_a_while_and_then_believed(stage: Stage) -> None:
     output = {"unique": f"{stage.unique}.late", "duplicates": stage.duplicates}
     config = load_config([stage.configuration(output=output)])
-    admin, clock = clients.admin_client(config), SetClock()
+    admin, clock = clients.admin_client(config), FakeClock()
     look = patient_look(config, admin, clock)
     with pytest.raises(Retriable, match=r"unique\.late"):
         look()
     clock.sleep(MISSING_SECONDS)
     assert config.output.unique not in look()
     create_topics(stage.bootstrap, {config.output.unique: 1})
-    found = patient_look(config, admin, SetClock())()
+    found = patient_look(config, admin, FakeClock())()
     assert found[config.output.unique].partitions == 1
 
 

@@ -46,11 +46,7 @@ def drain(stage: Stage, process: FilterProcess, *topics: str) -> None:
         positions = status.get("positions", {})
         return all(positions.get(p, -1) >= end for p, end in ends.items())
 
-    process.wait_for(
-        drained,
-        what=f"the ends {ends}",
-        timeout_seconds=90,
-    )
+    process.wait_for(drained, what=f"the ends {ends}", timeout_seconds=90)
 
 
 def delete(stage: Stage, topic: str) -> None:

@@ -46,10 +46,7 @@ def test_a_backlog_passes_a_thin_line_in_smaller_batches(kafka, proxy, stage):
     process = stage.start(
         **{
             **SLOW,
-            "kafka": {
-                **SLOW["kafka"],
-                "common": {"bootstrap.servers": kafka.bootstrap_proxied},
-            },
+            "kafka": {**SLOW["kafka"], "common": {"bootstrap.servers": kafka.bootstrap_proxied}},
         }
     )
     proxy.weather = Weather(rate=RATE)
@@ -67,10 +64,7 @@ def test_a_record_that_no_transaction_delivers_is_named(kafka, proxy, stage):
     process = stage.start(
         **{
             **SLOW,
-            "kafka": {
-                **SLOW["kafka"],
-                "common": {"bootstrap.servers": kafka.bootstrap_proxied},
-            },
+            "kafka": {**SLOW["kafka"], "common": {"bootstrap.servers": kafka.bootstrap_proxied}},
         }
     )
     process.wait_for_state("running")

@@ -40,7 +40,7 @@ from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.nemesis import ARMED_SHARE, PROCESS_FAULTS, Fault, Nemesis
 from tests.faults.proxy import Proxy
 from tests.faults.tally import POINTS, ROWS, Tally
-from tests.long.flatness import SMALL_SEGMENTS, Looking
+from tests.long.flatness import SMALL_SEGMENTS, Looking, grown
 
 KILLS_A_CHECKPOINT = 50
 CHECKPOINTS_A_LIFE = 2
@@ -217,7 +217,7 @@ def _live(
 def _last(life: Life, tally: Tally, end: float, rows: set[int]) -> dict[str, Any]:
     """Let one stream last until *end*, and for `PERIODS_MIN`; return how large it was meanwhile."""
     with Looking(life) as eye:
-        period = eye.flatness.period_seconds
+        period = eye.period_seconds
         while not life.tally.findings:
             now = time.monotonic()
             left = max(end - now, PERIODS_MIN * period - eye.seconds)
@@ -225,10 +225,9 @@ def _last(life: Life, tally: Tally, end: float, rows: set[int]) -> dict[str, Any
                 break
             until = now + min(left, PERIODS_A_CHECKPOINT * period)
             _rage(life, lambda until=until: time.monotonic() > until, rows, eye.looking())
-            print(f"  {eye.flatness.latest()}", flush=True)
+            print(f"  after {eye.seconds / period:.1f} periods: {eye.looks[-1:]}", flush=True)
             _go_on(life)
-        life.tally.findings += [f"E bystander: {each}" for each in eye.wrong]
-        life.tally.findings += [f"- flat: {each}" for each in eye.flatness.grown()]
+        life.tally.findings += [f"- flat: {each}" for each in grown(eye.looks)]
         tally.add(life.tally)
         return eye.as_json()
 

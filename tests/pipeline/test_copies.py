@@ -14,13 +14,7 @@ from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.matching.retention import Retention
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.columns import Widths
-from tests.pipeline.test_sequential_model import (
-    SKETCHER,
-    batch_of,
-    plain,
-    run_in_batches,
-    story,
-)
+from tests.pipeline.test_sequential_model import SKETCHER, batch_of, plain, run_in_batches, story
 from tests.support.arrivals import arrival
 
 POLICY = MatchPolicy()

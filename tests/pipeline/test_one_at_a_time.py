@@ -19,16 +19,7 @@ from streamfilter.matching.forgetting import CutBatch, removals_of
 from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Retention
-from streamfilter.model import (
-    BatchMark,
-    Decision,
-    Reason,
-    Record,
-    Source,
-    Span,
-    Unjudged,
-    Verdict,
-)
+from streamfilter.model import BatchMark, Decision, Reason, Record, Source, Span, Unjudged, Verdict
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.sketch import Sketches
 from tests.pipeline.test_sequential_model import SKETCHER, flood, plain, stream

@@ -14,22 +14,11 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.matching.retention import (
-    EVERYTHING,
-    FUTURE_MILLISECONDS_MAX,
-    Extent,
-    Retention,
-)
+from streamfilter.matching.retention import EVERYTHING, FUTURE_MILLISECONDS_MAX, Extent, Retention
 from streamfilter.model import BatchMark, Record, Source, Span, Window
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.ageing import Ageing
-from tests.pipeline.test_sequential_model import (
-    SKETCHER,
-    batch_of,
-    plain,
-    run_in_batches,
-    stream,
-)
+from tests.pipeline.test_sequential_model import SKETCHER, batch_of, plain, run_in_batches, stream
 from tests.support.arrivals import arrival
 
 STORIES = int(os.environ.get("STORIES", "40"))

@@ -20,8 +20,7 @@ from streamfilter.workers.preparing import Preparing, Read
 LIMIT = 1_048_588
 PLACES = Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), dict.fromkeys("udx", LIMIT))
 FORWARDER = Forwarder(
-    PLACES,
-    Style(shadow=False, duplicates_mode="annotate", scheme="00000000", threshold=0.8),
+    PLACES, Style(shadow=False, duplicates_mode="annotate", scheme="00000000", threshold=0.8)
 )
 READER = Reader(limits=Limits(document_bytes=2_000_000, text_characters=100_000, depth=64))
 INCOMING = Incoming(READER, PLACES)

@@ -71,11 +71,7 @@ def test_the_cat_known_answers(k, answer):
     [
         ("Jack London traveled to Oakland", "Jack London traveled to the city of Oakland", 3 / 8),
         ("Jack London traveled to Oakland", "Jack traveled from Oakland to London", 0),
-        (
-            "Jack London traveled to the city of Oakland",
-            "Jack traveled from Oakland to London",
-            0,
-        ),
+        ("Jack London traveled to the city of Oakland", "Jack traveled from Oakland to London", 0),
     ],
 )
 def test_jack_london_known_answers(one, other, answer):

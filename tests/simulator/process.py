@@ -39,14 +39,7 @@ from tests.simulator.disk import Disk, SimStore
 from tests.simulator.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
 from tests.simulator.membership import SimClock, SimMembership
 from tests.simulator.texts import SCHEME, SEED, THRESHOLD
-from tests.simulator.world import (
-    SOCKET_SECONDS,
-    TRANSACTION_SECONDS,
-    Crash,
-    Failure,
-    Life,
-    World,
-)
+from tests.simulator.world import SOCKET_SECONDS, TRANSACTION_SECONDS, Crash, Failure, Life, World
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 
 T = TypeVar("T")

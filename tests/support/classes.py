@@ -13,12 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.local.jars import (
-    BrokerUnavailableError,
-    cache_directory,
-    find_java,
-    kafka_jars,
-)
+from deploy.local.jars import BrokerUnavailableError, cache_directory, find_java, kafka_jars
 from deploy.local.real import RealKafka
 
 VARIABLE = "JDK_JAVA_OPTIONS"

@@ -208,11 +208,7 @@ class Aging:
     """What a batch says of what is forgotten, held against one record at a time."""
 
     def __init__(
-        self,
-        batch: Batch,
-        before: Sequence[Batch],
-        model: Law,
-        retention: Retention | None,
+        self, batch: Batch, before: Sequence[Batch], model: Law, retention: Retention | None
     ) -> None:
         """Begin a batch; the *retention* was in force all the time. None: it was changed."""
         self._batch, self._model, self._retention = batch, model, retention
