@@ -96,12 +96,13 @@ TRAFFIC = Row("Traffic", (
           (Query(rate("dead_letters_total", "code"), "{{code}}"),), width=6,
           colours={"": colours.RED}),
     Chart("Not judged", "Records forwarded or withheld without a judgement, by reason: empty, "
-          "short, tombstones; what tombstones and updates forgot, and tombstones of unknown "
-          "ids.", "cps",
+          "short, tombstones; what tombstones and updates forgot, what was withheld for its "
+          "id alone, and tombstones of unknown ids.", "cps",
           (Query(rate("passthrough_total", "reason"), "forwarded: {{reason}}"),
            Query(rate("dropped_total", "reason"), "withheld: {{reason}}"),
            Query(rate("forgotten_documents_total"), "documents forgotten"),
            Query(rate("updates_total"), "updates"),
+           Query(rate("same_id_duplicates_total"), "withheld for their ids"),
            Query(rate("unknown_tombstones_total"), "tombstones of unknown ids")), width=6),
 ))  # fmt: skip
 

@@ -24,6 +24,7 @@ from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.source import record_of
 from streamfilter.matching import envelope
+from streamfilter.matching.decision import SAME_ID
 from streamfilter.matching.evidence_headers import PREFIX
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
@@ -127,6 +128,7 @@ def _annotated(record: Record) -> Placed:
         similarity=float(headers["match.similarity"]),
         containment=matches[0].get("containment"),
         match_sources=tuple(Source(m["topic"], m["partition"], m["offset"]) for m in matches),
+        by_id=headers.get("method") == SAME_ID,
     )
 
 

@@ -52,6 +52,7 @@ class Envelope(msgspec.Struct, frozen=True):
     verdict: Verdict
     id: str | None = None
     source: SourcePlace | None = None
+    method: str | None = None
     matches: tuple[Matched, ...] = ()
     payload: str | None = None
     payload_encoding: str | None = None

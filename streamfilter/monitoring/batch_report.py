@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Applied
 from streamfilter.matching.counts import Counts
+from streamfilter.matching.decision import SAME_ID
 from streamfilter.matching.forgetting import NOTHING, Forgotten
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 
@@ -31,6 +32,8 @@ class BatchReport:
     counts: Sequence[Counts] = ()
     matched: Values = field(default_factory=lambda: np.zeros(0))
     """Similarities of the confirmed matches of near-duplicates."""
+    same_id: int = 0
+    """Duplicates by their ids alone."""
     wrong: float = 0.0
     """Sum of the duplicate verdicts' probabilities of being wrong."""
     applied: Applied = field(default_factory=Applied)
@@ -67,6 +70,7 @@ class BatchReport:
             changelog_bytes=changelog_bytes,
             counts=counts,
             matched=np.array(tally.matched, np.float64),
+            same_id=tally.same_id,
             wrong=tally.wrong,
             applied=applied or Applied(),
             forgotten=forgotten,
@@ -86,6 +90,7 @@ class _Tally:
         self.codes = dict.fromkeys(ErrorCode, 0)
         self.matched: list[float] = []
         self.wrong = 0.0
+        self.same_id = 0
 
     def take(self, outcome: Decision | Unjudged | Malformed) -> None:
         if isinstance(outcome, Malformed):
@@ -98,4 +103,5 @@ class _Tally:
         if isinstance(outcome, Decision) and outcome.verdict in DUPLICATES:
             if outcome.verdict is Verdict.NEAR_DUPLICATE:
                 self.matched += [match.similarity for match in outcome.matches]
+            self.same_id += outcome.method == SAME_ID
             self.wrong += outcome.p_false_positive

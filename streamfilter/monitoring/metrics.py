@@ -149,6 +149,7 @@ class Metrics:
             self._add("forgotten_documents_total", forgotten)
             self._add("unknown_tombstones_total", report.forgotten.unknown)
             self._add("updates_total", report.forgotten.updates)
+            self._add("same_id_duplicates_total", report.same_id)
             self._observe("batch_documents", np.array([records], np.float64))
             if report.ages_seconds is not None:
                 self._observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))

@@ -139,6 +139,9 @@ class _Judge:
     def precision(self, row: int, placed: Placed, precision_from: float) -> None:
         """Count the withheld document for precision: is its match similar enough?"""
         given = self.given[row]
+        if placed.by_id:
+            self.report.by_id += 1
+            return
         unlike = placed.similarity < precision_from  # then only containment speaks for the match
         if unlike and placed.containment is not None and not self.truth.knows_containment:
             self.report.unmeasured += 1

@@ -99,6 +99,8 @@ class Report:
     """Ids of the truth that were not in the input."""
     unmeasured: int = 0
     """Documents withheld for containment, if the truth has similarities only."""
+    by_id: int = 0
+    """Documents withheld for their ids alone (``input.known_id: duplicate``)."""
     recalled: Tally = field(default_factory=Tally)
     """Documents with a similar earlier document that was kept; good: withheld."""
     precise: Tally = field(default_factory=Tally)
@@ -150,6 +152,7 @@ class Report:
             "ambiguous_ids": self.ambiguous,
             "unknown_ids": self.unknown,
             "unmeasured": self.unmeasured,
+            **({"withheld_by_id": self.by_id} if self.by_id else {}),
             "buckets": [
                 {"from": tenth / 10, "documents": documents, "withheld": withheld}
                 for tenth, (documents, withheld) in sorted(self.buckets.items())
@@ -175,6 +178,8 @@ class Report:
         if self.unmeasured:
             unmeasured = counted(self.unmeasured, "document")
             lines.append(f"not judged     {unmeasured} withheld for containment: TRUTH has only J")
+        if self.by_id:
+            lines.append(f"not judged     {counted(self.by_id, 'document')} withheld for their ids")
         if self.unknown:
             lines.append(f"not given      {counted(self.unknown, 'id')} of the truth")
         lines += ["", "best earlier kept   documents   withheld   share"]

@@ -44,6 +44,8 @@ class Placed:
     """Sources of all matches, the best first."""
     containment: float | None = None
     """Containment of the best match, as the evidence states it; None without verify.containment."""
+    by_id: bool = False
+    """Whether it was withheld for its id alone: no text was compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from streamfilter.documents.reader import Reader
 from streamfilter.matching import envelope
+from streamfilter.matching.decision import SAME_ID
 from streamfilter.model import Document, Record, Unjudged, Verdict
 from streamfilter.quality.run import Given, Placed
 from streamfilter.similarity.text.code_points import pattern, visible
@@ -66,4 +67,5 @@ def placed_of(record: envelope.Envelope, place: str) -> Placed:
         similarity=best.similarity if best else 0.0,
         containment=best.containment if best else None,
         match_sources=tuple(match.source for match in record.matches),
+        by_id=record.method == SAME_ID,
     )

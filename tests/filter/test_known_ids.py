@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.cli import main
 from streamfilter.index.directory.read_only_view import IndexView, viewed
 from streamfilter.index.directory.seed_file import read_seed
 from tests.filter.conftest import Desk
@@ -85,6 +86,16 @@ def test_a_known_id_alone_makes_a_duplicate(
     assert desk.run(desk.path / "in.jsonl", state="s", **options) == 0
     assert desk.run(desk.path / "in.jsonl", state="s", **options) == 0
     assert desk.outputs == first, "read again, each gets its verdict"
+
+
+def test_what_is_withheld_for_its_id_is_not_judged_by_its_text(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file_of(desk, ("a", TEXT), ("a", OTHER), ("b", OTHER), ("c", f"{OTHER} x"))
+    arguments = ["evaluate", str(path), "--set", "input.known_id=duplicate", "-o", "json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["withheld_by_id"] == found["precision"]["of"] == found["precision"]["right"] == 1
 
 
 def test_an_empty_text_is_a_short_one_where_ids_decide(

@@ -127,3 +127,23 @@ def test_an_update_replaces_its_earlier_version_whatever_step_the_process_is_kil
         (id_of(each), header(each, "__streamfilter.match.id")) for each in outputs["duplicates"]
     ]
     assert told == [("b", "a"), ("c", "a"), ("d", "a")]
+
+
+def test_a_known_id_alone_withholds_a_record_and_its_header_says_so(stage: Stage) -> None:
+    given = {"input": {"known_id": "duplicate"}, "kafka": STATIC["kafka"]}
+    stage.produce([document("a"), document("b", "x")])
+    run(stage, **given)
+    shutil.rmtree(stage.directory / "state")  # the restore knows the ids again
+    other = Input(b'{"id": "a", "text": "short"}', key=b"k", timestamp=TIMESTAMP)
+    brief = [Input(b'{"id": "c", "text": %s}' % text, key=b"k", timestamp=TIMESTAMP)
+             for text in (b"null", b'"short"')]  # fmt: skip
+    stage.produce([other, brief[0]])
+    run(stage, **given)
+    stage.produce([brief[1]])
+    run(stage, **given)
+    outputs = stage.outputs()
+    assert [id_of(each) for each in outputs["unique"]] == ["a", "c"]
+    names = ("match.id", "method")
+    told = [tuple(header(each, f"__streamfilter.{name}") for name in names)
+            for each in outputs["duplicates"]]  # fmt: skip
+    assert told == [("a", None), ("a", "same_id"), ("c", "same_id")]

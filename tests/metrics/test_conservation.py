@@ -92,6 +92,7 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     assert total(series, "forgotten_documents_total") == 3
     assert total(series, "unknown_tombstones_total") == 4
     assert total(series, "updates_total") == 2
+    assert total(series, "same_id_duplicates_total") == 0
     assert total(series, "matches_total") == 2
     assert total(series, "false_positive_probability_sum_total") == 0.25
 
