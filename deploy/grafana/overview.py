@@ -53,12 +53,12 @@ HEALTH = Row("Health", (
                  "withheld"),), Form.NUMBER, width=3, decimals=1),
     Chart("Recall, at least", "Lower end of the audited recall of different texts: of the "
           "arrivals with an original in the index, the share withheld. Does not see texts too "
-          "short to be signed; – until a round has ended, and where the index forgets.",
+          "short to be signed; – until a round has ended, and where tombstones or updates forget.",
           "percentunit", (Query(smallest(series("audit_recall_lower")), "at least"),),
           Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
     Chart("Recall, audited", "Estimate of the same, of the latest rounds of the audit (some 4,000 "
           "arrivals, each held against the whole index). Does not see what comes next: it speaks "
-          "of what passed. – until a round has ended, and where the index forgets.",
+          "of what passed. – until a round has ended, and where tombstones or updates forget.",
           "percentunit", (Query(smallest(series("audit_recall")), "recall"),),
           Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
     Chart("Waiting", "Input records behind the end, all partitions of all processes.",
@@ -109,9 +109,9 @@ TRAFFIC = Row("Traffic", (
 QUALITY = Row("Quality: what is missed, what is wrong", (
     Chart("Recall, audited, with its interval", "Share withheld of the arrivals with an original "
           "of another text, with the ends of the 95 % interval. An upper end below the wanted "
-          "recall is an alert. Does not see texts too short to be signed, nor originals that were "
-          "forgotten before the round came to them: only the upper end is shown then. Of sets that "
-          "were cut (above 1,024 shingles) nothing is known, and bounds take them for the worse; "
+          "recall is an alert. Does not see texts too short to be signed, nor originals that "
+          "tombstones or updates removed before: only the upper end is shown then. Cut sets (above "
+          "1,024 shingles) within .05 of the threshold count as the worse case; "
           "with similarity.shingle.sample_modulus nothing is shown.",
           "percentunit",
           (Query(smallest(series("audit_recall_upper"), "instance"), "{{instance}} upper"),

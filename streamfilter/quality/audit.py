@@ -24,8 +24,12 @@ for the pair:
 Two kinds of arrivals are counted in the round's population, but not compared. Equal texts were
 already compared by 128 bits, and a text withheld for containment claims no similarity.
 
-The audit does not see documents that were forgotten before the round reached them
-(`Round.forgotten` counts them), nor texts too short to be signed. It never changes a verdict. The
+*Forgetting.* A document that the horizon has passed is on disk until its window is dropped, so the
+audit can still compare with it. If a window is dropped before a sample was compared with it, that
+sample is given up, and the figures are of other arrivals. Documents that tombstones and updates
+removed are gone at once: `Round.forgotten` counts them.
+
+The audit does not see these, nor texts too short to be signed. It never changes a verdict. The
 choice depends only on the log, but the counts are kept in the process: a restart loses the sample
 that was being gathered. A batch that is read again after a rewind is not audited.
 """
@@ -39,7 +43,7 @@ from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.quality.audit_sample import AuditSample
 from streamfilter.quality.audit_scan import Round, Scan
-from streamfilter.similarity.columns import KeysOf
+from streamfilter.similarity.columns import I64, KeysOf
 from streamfilter.similarity.sketch import Sketches
 
 
@@ -64,7 +68,8 @@ class Audit:
         # The audit compares sets of shingles; records with fields have none.
         self._rates = OFF if policy.fields else rates
         self._policy, self._index, self._keys_of = policy, index, keys_of
-        self._documents = len(index)
+        self._stored_from = 0
+        """First ordinal that the index held when the last batch was written."""
         self._next = AuditSample.up_to(self._rates.arrivals)
         self._scan: Scan | None = None
 
@@ -73,18 +78,39 @@ class Audit:
         """Return whether there is a sample to compare."""
         return self._scan is not None or self._next.size > 0
 
-    def batch(self, sketches: Sketches, judgement: Judgement, *, first_ordinal: int) -> None:
-        """Choose among a new batch that has been written: row i has the ordinal first + i."""
+    def batch(
+        self,
+        sketches: Sketches,
+        judgement: Judgement,
+        *,
+        first_ordinal: int,
+        since: I64 | None = None,
+        removed: int = 0,
+    ) -> None:
+        """Choose among a new batch that has been written: row i has the ordinal first + i.
+
+        Args:
+            sketches: Of the batch.
+            judgement: Of the batch.
+            first_ordinal: Ordinal of its first document.
+            since: (n,) the lowest ordinal that each document might match; None: 0.
+            removed: Number of stored documents that its tombstones and updates have removed.
+        """
         if self._rates.arrivals <= 0:
             return
-        additions = judgement.additions
-        gone = self._documents + (len(additions.documents) if additions else 0) - len(self._index)
-        self._documents = len(self._index)
-        horizon = self._index.progress.horizon
-        self._next.take(sketches, judgement.decisions, first_ordinal, horizon=horizon)
-        self._next.forgotten += gone
+        self._end_windows(self._index.windows[0].first_ordinal)
+        self._next.take(sketches, judgement.decisions, first_ordinal, since=since)
+        self._next.forgotten += removed
         if self._scan is not None:
-            self._scan.sample.forgotten += gone
+            self._scan.sample.forgotten += removed
+
+    def _end_windows(self, stored_from: int) -> None:
+        """Begin anew where documents have gone, with their window, before they were compared."""
+        if stored_from > self._stored_from:
+            self._next = AuditSample.up_to(self._rates.arrivals)
+            if self._scan is not None and self._scan.cursor < stored_from:
+                self._scan = None
+        self._stored_from = stored_from
 
     def look(self) -> Round | None:
         """Compare with the next slice of the index; return the round if this completes it."""

@@ -13,6 +13,7 @@ from streamfilter.matching.batch import Decided
 from streamfilter.matching.pipeline import Judgement
 from streamfilter.quality.audit import Audit
 from streamfilter.quality.audit_scan import Round
+from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
 
 CREDIT_SECONDS = 0.05
@@ -46,13 +47,29 @@ class Auditing:
         """Sample from a batch that is new and written; compare, if there is time."""
         judgement, sketches = decided.judgement, decided.prepared.sketches
         if judgement is not None and sketches is not None:
-            self.choose(sketches, judgement, first_ordinal=first_ordinal)
+            self.choose(
+                sketches,
+                judgement,
+                first_ordinal=first_ordinal,
+                since=decided.extent.since(len(sketches)),
+                removed=len(decided.forgotten.stored),
+            )
         self.look()
 
-    def choose(self, sketches: Sketches, judgement: Judgement, *, first_ordinal: int) -> None:
-        """Sample from a batch that is new and written."""
+    def choose(
+        self,
+        sketches: Sketches,
+        judgement: Judgement,
+        *,
+        first_ordinal: int,
+        since: I64 | None = None,
+        removed: int = 0,
+    ) -> None:
+        """Sample from a batch that is new and written, as `Audit.batch` does."""
         begun = self._clock()
-        self._audit.batch(sketches, judgement, first_ordinal=first_ordinal)
+        self._audit.batch(
+            sketches, judgement, first_ordinal=first_ordinal, since=since, removed=removed
+        )
         self._credit -= self._clock() - begun
 
     def look(self) -> None:

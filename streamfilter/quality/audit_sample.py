@@ -28,6 +28,9 @@ BINS = 20
 DOUBTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0)
 """Upper ends of the ranges in which the verdicts' probabilities of being wrong are counted."""
 
+CERTAIN = 1e-4
+"""A verdict with a lower probability of being wrong counts as right where sets were cut."""
+
 _ALL = 2**64 - 1
 
 
@@ -82,7 +85,8 @@ class AuditSample:
 
     limit: int
     population: Counter[ArrivalKind] = field(default_factory=Counter)
-    withheld: I64 = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    uncertain: int = 0
+    """Near-duplicates whose probability of being wrong is above `CERTAIN`."""
     doubted: I64 = field(default_factory=lambda: np.zeros(len(DOUBTS), np.int64))
     parts: list[Chosen] = field(default_factory=list)
     size: int = 0
@@ -94,9 +98,9 @@ class AuditSample:
         return cls(min(_ALL, int(share * _ALL)))
 
     def take(
-        self, sketches: Sketches, decisions: list[Decision], first: int, *, horizon: int = 0
+        self, sketches: Sketches, decisions: list[Decision], first: int, *, since: I64 | None = None
     ) -> None:
-        """Count a batch that was judged with *horizon*, and choose among it."""
+        """Count a batch, and choose among it; row i might match the ordinals from since[i] on."""
         contents = sketches.contents
         signed = contents.set_sizes > 0
         kinds = np.array([_kind(decision) for decision in decisions], np.int8)
@@ -104,10 +108,9 @@ class AuditSample:
         counts = np.bincount(kinds, minlength=len(ArrivalKind)).tolist()
         self.population.update(dict(zip(ArrivalKind, counts, strict=True)))
         near = np.flatnonzero(kinds == ArrivalKind.NEAR)
-        best = [decisions[row].matches[0].similarity for row in near.tolist()]
-        self.withheld = self.withheld + np.bincount(bins_of(np.array(best)), minlength=BINS)
         doubts = np.array([decision.p_false_positive for decision in decisions])
         self.doubted = self.doubted + np.bincount(doubts_of(doubts[near]), minlength=len(DOUBTS))
+        self.uncertain += int((doubts[near] > CERTAIN).sum())
         hashes = _hashed(contents.fingerprints, first)
         asked = (kinds == ArrivalKind.UNIQUE) | (kinds == ArrivalKind.NEAR)
         rows = np.flatnonzero(asked & (hashes <= np.uint64(self.limit)))
@@ -115,7 +118,8 @@ class AuditSample:
             return
         matches = [decisions[row].match for row in rows.tolist()]
         self.parts.append(Chosen(
-            first + rows, hashes[rows], kinds[rows], np.full(len(rows), horizon, np.int64),
+            first + rows, hashes[rows], kinds[rows],
+            np.zeros(len(rows), np.int64) if since is None else since[rows],
             np.array([match.ordinal if match else -1 for match in matches], np.int64),
             doubts[rows], contents.at(rows),
         ))  # fmt: skip

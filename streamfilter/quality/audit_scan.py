@@ -22,6 +22,10 @@ from streamfilter.similarity.overlap import Postings, Screen
 
 SLICE_ORDINALS = 128
 """Ordinals read at a time. A batch waits for one slice at most, which takes some milliseconds."""
+MARGIN = 0.05
+"""The similarity of cut sets is an estimate from up to 1,024 tokens; this is four standard errors.
+If it is closer to the threshold, the audit does not know the truth. It reads the samples that the
+verdict read, so it would confirm each verdict."""
 ORIGINALS_MAX = 32
 """Originals of one missed arrival that are examined for the cause."""
 
@@ -42,8 +46,8 @@ class Round:
 
     population: Mapping[ArrivalKind, int]
     """Arrivals of the round by kind; unsigned ones are `ArrivalKind.OTHER`."""
-    withheld: I64
-    """(BINS,) near-duplicates of the population by the similarity of their best match."""
+    uncertain: int
+    """Near-duplicates of the population whose evidence leaves doubt: their sets were cut."""
     doubted: I64
     """(len(DOUBTS),) near-duplicates of the population by their probability of being wrong."""
     limit: int
@@ -64,7 +68,7 @@ class Round:
     causes: NDArray[np.int8]
     """(n,) place in `CAUSES` of a missed arrival; -1: not missed, or not known to be."""
     whole: Flags
-    """(n,) True where all sets that matter are whole, so that the audit is exact, not estimated."""
+    """(n,) True where the truth is known: no cut set is within `MARGIN` of the threshold."""
     comparisons: int
     """Number of pairs of a chosen arrival and a document before it."""
     forgotten: int
@@ -79,10 +83,7 @@ class Round:
 
     @property
     def results(self) -> dict[str, int]:
-        """Return the number of arrivals by result; ``not_known`` if a set was cut.
-
-        For a cut set the audit reads the same sample as the verdict, so it would confirm each one.
-        """
+        """Return the number of arrivals by result; ``not_known`` if a cut set leaves it open."""
         near = (self.kinds == ArrivalKind.NEAR) & self.whole
         unique = (self.kinds == ArrivalKind.UNIQUE) & self.whole
         similar = self.similarity > 0
@@ -116,7 +117,8 @@ class Scan:
         self._ours = self._chosen.contents
         self._keys = keys_of(self._ours)
         self._postings, self._screen = Postings(self._ours.samples), Screen(self._ours.samples)
-        self._cursor = int(self._chosen.horizons.min()) if n else 0
+        self.cursor = int(self._chosen.horizons.min()) if n else 0
+        """The next ordinal to compare with."""
         self._end = int(self._chosen.ordinals.max(initial=0))
         self._similarity, self._originals = np.zeros(n), np.full(n, -1, np.int64)
         self._equal, self._named = np.zeros(n, bool), np.full(n, -1, np.int8)
@@ -124,14 +126,15 @@ class Scan:
         """By unique arrival: original that shares a key with it → whether their signatures are
         similar enough for a comparison."""
         self._comparisons = 0
-        self._whole: Flags = self._ours.set_sizes <= policy.whole_up_to
+        self._whole: Flags = np.full(n, policy.sample_modulus == 1)
+        self._cut: Flags = self._ours.set_sizes > policy.whole_up_to
 
     def slice(self, index: Index) -> bool:
         """Compare with the next documents; return whether all have been compared."""
-        end = min(self._cursor + SLICE_ORDINALS, self._end)
-        if self._cursor < end:
-            self._compare(index.fetch(np.arange(self._cursor, end)))
-        self._cursor = end
+        end = min(self.cursor + SLICE_ORDINALS, self._end)
+        if self.cursor < end:
+            self._compare(index.fetch(np.arange(self.cursor, end)))
+        self.cursor = end
         return end >= self._end
 
     def _compare(self, documents: Documents) -> None:
@@ -141,32 +144,23 @@ class Scan:
         self._comparisons += int((reached - earlier).sum())
         self._named[self._names(documents.ordinals)] = 0
         samples = documents.contents.samples
+        cut = documents.contents.set_sizes > policy.whole_up_to
         least = policy.threshold if policy.by_size else float(policy.terms(_NONE, _NONE).wanted)
-        self._cut(documents, least)
+        if self._cut.any() or cut.any():
+            least -= MARGIN
         hopeful = np.flatnonzero(self._screen.covers(samples, threshold=least))
         if not hopeful.size:
             return
         rows, ours, similarity = self._postings.similar(samples.at(hopeful), threshold=least)
         rows = hopeful[rows]
-        sizes = samples.set_sizes[rows], self._ours.set_sizes[ours]
-        kept = similarity >= policy.terms(*sizes).wanted
-        kept &= documents.ordinals[rows] < chosen.ordinals[ours]
-        kept &= documents.ordinals[rows] >= chosen.horizons[ours]
+        seen = documents.ordinals[rows] < chosen.ordinals[ours]
+        seen &= documents.ordinals[rows] >= chosen.horizons[ours]
+        wanted = policy.terms(samples.set_sizes[rows], self._ours.set_sizes[ours]).wanted
+        close = np.abs(similarity - wanted) < MARGIN
+        self._whole[ours[seen & close & (cut[rows] | self._cut[ours])]] = False
+        kept = seen & (similarity >= wanted)
         if kept.any():
             self._keep(documents, rows[kept], ours[kept], similarity[kept])
-
-    def _cut(self, documents: Documents, least: float) -> None:
-        """Clear ``whole`` of the arrivals that a cut set among *documents* may be similar to.
-
-        For those the audit is an estimate. This goes by sizes, not by the pairs that were found.
-        The verdict read the same samples: a pair that they hid from it is hidden from the audit.
-        """
-        sizes = documents.contents.set_sizes
-        cut = sizes > self._policy.whole_up_to
-        if cut.any():
-            later = self._chosen.ordinals > documents.ordinals[cut].min()
-            reached = self._ours.set_sizes >= least * sizes[cut].min()
-            self._whole &= ~(later & reached)
 
     def _names(self, ordinals: I64) -> Flags:
         """Return which arrivals' evidence names one of the rising *ordinals*."""
@@ -202,7 +196,7 @@ class Scan:
         """Return the round: what was found, and the causes of the misses."""
         sample, chosen = self.sample, self._chosen
         return Round(
-            sample.population, sample.withheld, sample.doubted, sample.limit,
+            sample.population, sample.uncertain, sample.doubted, sample.limit,
             chosen.hashes, self._still_judged(), self._similarity, self._equal, self._originals,
             chosen.doubts, self._named, self._causes(index), self._whole, self._comparisons,
             sample.forgotten,

@@ -11,8 +11,8 @@ arrivals. `population.bounds` is exact for that, however the duplicates are clus
 describes the arrivals of those rounds. If verdicts rest on estimates, the share of right ones is
 bounded in the same way. Each bound has a level of 97.5 %, together 95 %.
 
-The truth of a chosen arrival is unknown if its sets were cut to samples. Each bound of a figure
-then assumes the worse case. A bound that then says nothing is left out.
+The truth of a chosen arrival is unknown if a cut set is close to the threshold (`MARGIN`). Each
+bound of a figure then assumes the worse case. A bound that then says nothing is left out.
 """
 
 from __future__ import annotations
@@ -119,12 +119,15 @@ RECORDS = (
 )
 UNSEEN = "no duplicate was audited yet; with audit.arrivals 0 none ever will be"
 CUT = (
-    "some sets have more than 1,024 shingles and were cut: the audit reads the samples that the "
-    "verdict read, so it cannot tell which of those verdicts are wrong"
+    "some sets have more than 1,024 shingles and were cut: within .05 of the threshold the audit, "
+    "which reads the samples that the verdict read, cannot tell which verdicts are wrong"
 )
 WITHIN = 0.05
 """Tolerance: a stated error probability is calibrated if the true share of errors is this close."""
-FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
+FORGOTTEN = (
+    "tombstones or updates removed documents before they were looked at: misses of those are not "
+    "seen"
+)
 
 
 def calibrated(claimed: float, wrong: Flags, originals: I64) -> tuple[str, str]:
@@ -157,7 +160,7 @@ class ThinnedRounds:
     exact: bool
     blind: str
     population: dict[ArrivalKind, int]
-    withheld: I64
+    uncertain: int
     doubted: I64
     kinds: NDArray[np.int8]
     similarity: F64
@@ -184,7 +187,7 @@ class ThinnedRounds:
             exact,
             blind,
             {kind: sum(each.population.get(kind, 0) for each in rounds) for kind in ArrivalKind},
-            sum((each.withheld for each in rounds), np.zeros(BINS, np.int64)),
+            sum(each.uncertain for each in rounds),
             sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
             column("kinds", np.int8),
             column("similarity", np.float64),
@@ -220,13 +223,13 @@ class ThinnedRounds:
     @property
     def _level(self) -> float:
         """Return the level of each of recall's two numbers: lower if the first one is exact."""
-        return LEVEL if self.exact and not self.cut else (1 + LEVEL) / 2
+        return LEVEL if self.exact else (1 + LEVEL) / 2
 
     def _right(self) -> tuple[float, int, int]:
         """Return how many of the near-duplicates are right."""
-        if self.exact and not self.cut:
+        if self.exact:
             withheld = self.population[ArrivalKind.NEAR]
-            return float(withheld), withheld, withheld
+            return float(withheld), withheld - self.uncertain, withheld
         return self._count(ArrivalKind.NEAR, self.similarity > 0, level=self._level)
 
     def recall(self) -> Figure:
@@ -242,12 +245,20 @@ class ThinnedRounds:
         whole = replace(self, whole=np.ones_like(self.whole))  # fingerprints are of whole texts
         return whole._recall((float(known), known, known), self.equal)
 
-    def _recall(self, right: tuple[float, int, int], missed: NDArray[np.bool_]) -> Figure:
+    def _recall(
+        self,
+        right: tuple[float, int, int],
+        missed: NDArray[np.bool_],
+        *,
+        level: float | None = None,
+    ) -> Figure:
         """Return right / (right + missed); *missed* marks the sampled rows that were missed."""
         found, fewest, most = right
         if not np.count_nonzero(self.kinds == ArrivalKind.UNIQUE):
             return Figure(why=self.blind or "no unique document was audited yet")
-        lost, least_lost, most_lost = self._count(ArrivalKind.UNIQUE, missed, level=self._level)
+        lost, least_lost, most_lost = self._count(
+            ArrivalKind.UNIQUE, missed, level=level or self._level
+        )
         if found + lost == 0 and not self.cut:
             return Figure(why="no duplicate was seen yet")
         lower = fewest / (fewest + most_lost) if fewest else 0.0
@@ -268,34 +279,36 @@ class ThinnedRounds:
         return self._of_cut(figure) if self.cut else figure
 
     def _of_cut(self, figure: Figure) -> Figure:
-        """Return *figure* without trivial bounds and its estimate, which ignores cut sets."""
+        """Return *figure* without trivial bounds; its estimate ignores what is not known."""
         lower = figure.lower or None
         upper = figure.upper if figure.upper != 1.0 else None
-        return Figure(None, lower, upper, f"{figure.why}; {CUT}" if figure.why else CUT)
+        value = None if lower is None or upper is None else figure.value
+        return Figure(value, lower, upper, f"{figure.why}; {CUT}" if figure.why else CUT)
 
     def by_similarity(self) -> list[dict[str, Any]]:
-        """Return recall by ranges of the similarity to the best original; empty ranges left out."""
+        """Return recall by ranges of the similarity to the best original; empty ranges left out.
+
+        Both numbers of a range go by the similarity that the audit found. The evidence names the
+        best of the compared matches only, which may be in another range.
+        """
         if self.blind:
             return []
         similar, rows = (self.similarity > 0) & ~self.equal, []
-        ranges = bins_of(self.similarity)
+        ranges, level = bins_of(self.similarity), (1 + LEVEL) / 2
         for place in range(BINS):
-            here, withheld = similar & (ranges == place), int(self.withheld[place])
-            if withheld or here.any():
-                figure = Figure(why=CUT) if self.cut else self._recall(self._right_in(place), here)
-                row = {"from": place / BINS, "withheld": withheld, "recall": figure.as_dict()}
-                missed = int((here & (self.kinds == ArrivalKind.UNIQUE)).sum())
-                rows.append(row | {"missed_sampled": missed})
+            here = similar & (ranges == place)
+            right = (self.similarity > 0) & (ranges == place)
+            if right.any():
+                withheld = self._count(ArrivalKind.NEAR, right, level=level)
+                figure = self._recall(withheld, here, level=level)
+                missed = here & (self.kinds == ArrivalKind.UNIQUE) & self.whole
+                rows.append({
+                    "from": place / BINS,
+                    "withheld": round(withheld[0]),
+                    "recall": (self._of_cut(figure) if self.cut else figure).as_dict(),
+                    "missed_sampled": int(missed.sum()),
+                })  # fmt: skip
         return rows
-
-    def _right_in(self, place: int) -> tuple[float, int, int]:
-        """Return how many near-duplicates with a true similarity in one range are right."""
-        if self.exact:
-            withheld = int(self.withheld[place])
-            return float(withheld), withheld, withheld
-        # Verdicts estimate the similarity: some are wrong, and some belong to another range.
-        here = (self.similarity > 0) & (bins_of(self.similarity) == place)
-        return self._count(ArrivalKind.NEAR, here, level=self._level)
 
     def reliability(self) -> list[dict[str, Any]]:
         """Return the share of wrong verdicts by ranges of their stated error probability."""

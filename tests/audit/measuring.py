@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from streamfilter.index.protocol import Changes, Removals
-from streamfilter.model import Decision, Verdict
+from streamfilter.index.protocol import Changes
+from streamfilter.model import Decision, Verdict, Window
 from streamfilter.quality.audit import Audit, Rates
 from streamfilter.quality.audit_sample import BINS, DOUBTS, bins_of, doubts_of
 from streamfilter.quality.figures import Figure, Quality
@@ -64,9 +64,11 @@ def measured(texts: list[str], pairs: Pairs, shape: tuple[int, int], seed: int, 
     horizon = np.zeros(len(texts), np.int64)
     for batch in batches(texts, BATCH):
         sketches, judgement, first = run.step(batch)
-        horizon[first : first + len(batch)] = _forget(run, sketches, first, memory, horizon)
+        horizon[first : first + len(batch)] = since = run.index.progress.horizon
+        _forget(run, memory)
         decisions += judgement.decisions
-        audit.batch(sketches, judgement, first_ordinal=first)
+        given = np.full(len(batch), since)
+        audit.batch(sketches, judgement, first_ordinal=first, since=given)
         if first >= lag:
             _looked(audit, quality)
     _looked(audit, quality)
@@ -88,17 +90,14 @@ def _figure(told: dict[str, Any]) -> Figure:
     return Figure(told["value"], told["lower"], told["upper"], told["why"])
 
 
-def _forget(run: Run, sketches, first: int, memory: int, horizon) -> int:
-    """Forget what is older than *memory* ordinals; return the first that was remembered."""
-    if not memory:
-        return 0
-    kept = max(0, first - memory)
-    old = run.index.fetch(np.arange(kept))
-    if len(old):
-        keys = run.sketcher.keys_of(old.contents)
-        removals = Removals(old.ordinals, keys, old.contents.signatures, old.ids)
-        run.index.apply(Changes(run.index.progress, removals=removals))
-    return max(0, first - BATCH - memory)
+def _forget(run: Run, memory: int) -> None:
+    """Forget what is older than *memory* ordinals; a window holds a batch."""
+    if memory:
+        index, ends = run.index, run.index.progress
+        newest = index.windows[-1].number
+        opens = Window(newest + 1, ends.next_ordinal, ends.next_batch)
+        horizon = max(0, ends.next_ordinal - memory)
+        index.apply(Changes(replace(ends, horizon=horizon), opens=opens))
 
 
 def _looked(audit: Audit, quality: Quality) -> None:

@@ -11,6 +11,7 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes, Documents, Index
 from streamfilter.matching.pipeline import Batch, Judgement, judge
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.retention import Extent
 from streamfilter.model import Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -60,10 +61,11 @@ class Run:
         sketches = self.sketcher.sketch(texts)
         judgement = judge(
             batch, sketches, index=self.index, policy=self.policy, number=number,
-            first_ordinal=first,
+            first_ordinal=first, extent=Extent(before.horizon),
             locate=lambda partition, offset: Source("t", partition, offset),
         )  # fmt: skip
-        progress = Progress(positions={0: first + n}, next_batch=number + 1, next_ordinal=first + n)
+        progress = Progress(positions={0: first + n}, next_batch=number + 1,
+                            next_ordinal=first + n, horizon=before.horizon)  # fmt: skip
         self.index.apply(Changes(progress, judgement.additions))
         return sketches, judgement, first
 

@@ -12,15 +12,13 @@ def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Roun
     similarity = np.r_[np.full(near, 0.9), np.full(missed, 0.82), np.zeros(unique - missed)]
     causes = np.full(n, -1, np.int8)
     causes[near : near + missed] = 0
-    withheld = np.zeros(20, np.int64)
-    withheld[18] = near
     doubted = np.zeros(len(DOUBTS), np.int64)
     doubted[1] = near
     doubts = np.repeat([0.08, 0.0], (near, unique))
     kinds = np.repeat(np.array([ArrivalKind.NEAR, ArrivalKind.UNIQUE], np.int8), (near, unique))
     return Round(
         {ArrivalKind.NEAR: near, ArrivalKind.UNIQUE: population or unique},
-        withheld, doubted, 2**63,
+        0, doubted, 2**63,
         np.arange(n, dtype=np.uint64), kinds, similarity, np.zeros(n, bool),
         np.arange(n), doubts, np.repeat(np.array([1, -1], np.int8), (near, unique)), causes,
         np.ones(n, bool),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamfilter.index.protocol import Changes, Removals
-from streamfilter.model import DUPLICATES, Verdict
+from streamfilter.model import DUPLICATES, Verdict, Window
 from streamfilter.monitoring.catalogue import AUDITED
 from streamfilter.quality import audit_sample
 from streamfilter.quality.audit import Audit, Rates
@@ -288,13 +288,37 @@ def test_where_the_index_forgets_recall_is_an_upper_bound_and_says_why():
     removals = Removals(old.ordinals, keys, old.contents.signatures, old.ids)
     run.index.apply(Changes(run.index.progress, removals=removals))
     sketches, judgement, first = run.step([fresh(random.Random(1))])
-    audit.batch(sketches, judgement, first_ordinal=first)
+    audit.batch(sketches, judgement, first_ordinal=first, removed=len(old))
     (found,) = [each for each in rounds(audit) if len(each.hashes) > 1]
     assert found.forgotten == 150
     assert found.results["false_positive"] == 0  # their originals are gone: nobody knows
     told = with_exact("exact", found).window().recall()
     assert told.says == "upper bound"
-    assert "forgot" in told.why
+    assert "tombstones" in told.why
+
+
+def test_with_a_retention_recall_has_two_ends_and_a_dropped_window_ends_its_sample():
+    """Each document that the horizon passed left an upper bound only, so always."""
+    texts = a_stream(10, originals=400, copies=200, words=(4, 8))
+    run = Run.of(bands=6, rows=12, threshold=0.8, seed=10)
+    audit, seen = audit_of(run), []
+    for number, batch in enumerate(batches(texts, 50)):
+        sketches, judgement, first = run.step(batch)
+        horizon = max(0, first - 250)
+        newest = run.index.windows[-1].number
+        opens = Window(newest + 1, first + 50, number + 1) if number % 2 else None
+        progress = replace(run.index.progress, horizon=horizon)
+        run.index.apply(Changes(progress, opens=opens))
+        since = np.full(len(batch), horizon)
+        audit.batch(sketches, judgement, first_ordinal=first, since=since)
+        if number < 10:  # the first rounds are compared late: their window has gone by then
+            continue
+        seen += rounds(audit)
+    assert run.index.windows[0].first_ordinal >= 200
+    assert sum(len(each.hashes) for each in seen) < len(texts)
+    told = with_exact("exact", *seen).window().recall()
+    assert told.says == "known"
+    assert 0.1 < told.value < 0.95
 
 
 @pytest.mark.parametrize("rates", [Rates(), Rates(0.0, 0.5)])

@@ -26,8 +26,7 @@ def test_clusters_floods_templates_and_bursts_do_not_mislead_the_audit(stream, s
     row = measuring.row(stream, shape, runs=6)
     check(row, least=5 / 6)
     assert row["figures"]["audit_recall"]["truth"] < 0.98  # there is something to be missed
-    forgets = "memory" in stream
-    assert set(row["figures"]["audit_recall"]["says"]) == {"upper bound" if forgets else "interval"}
+    assert set(row["figures"]["audit_recall"]["says"]) == {"interval"}
 
 
 @pytest.mark.long

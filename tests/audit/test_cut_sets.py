@@ -93,23 +93,35 @@ def test_of_a_stream_with_some_cut_sets_the_bounds_hold_the_truth():
     assert quality.precision().says == "lower bound"
     assert 0.4 < quality.precision().lower <= precision < 1
     for figure in (quality.recall(), quality.precision()):
-        assert figure.value is None
+        assert (figure.value is None) == (None in (figure.lower, figure.upper))
         assert "1,024" in figure.why
     for row in quality.reliability():
         assert row["verdicts"] == found.whole[found.kinds == ArrivalKind.NEAR].sum()
         assert "1,024" in row["why"]
 
 
-def test_who_is_near_the_limit_is_known_only_before_a_cut_set_of_the_like_comes():
-    """A set of 900 may have .8 in common with one of 1,100, whose sample may hide it."""
-    words = [f"w{i}" for i in range(10_000)]
-    alone, later, small = (" ".join(words[begin:][:n]) for begin, n in
-                           ((0, 900), (3_000, 900), (5_000, 800)))  # fmt: skip
-    cut = " ".join(words[7_000:8_100])
-    found = audited([alone, cut, later, small])
-    assert found.whole.tolist() == [True, False, False, True]
-    by_order = audited([alone, small, later])
-    assert by_order.whole.all()
+@pytest.mark.parametrize(
+    ("shared", "known"), [(0, True), (760, True), (1_760, False), (1_880, True)]
+)
+def test_a_cut_set_leaves_only_those_open_that_are_close_to_the_threshold(shared, known):
+    """An estimate from 1,024 tokens errs by .0125; .05 from the threshold it decides."""
+    words = [f"w{i}" for i in range(6_000)]
+    texts = [" ".join(words[:2_000]), " ".join(words[2_000 - shared :][:2_000])]
+    found = audited([*texts, " ".join(words[4_500:5_000])])
+    assert found.whole.tolist() == [True, known, True]
+    assert found.results["not_known"] == (not known)
+
+
+def test_some_long_texts_leave_the_figures_of_all_others():
+    """Two in a hundred of them, like nothing else, made every figure a bound or nothing."""
+    chooser = random.Random(7)
+    long = [" ".join(f"v{chooser.getrandbits(48):x}" for _ in range(1_500)) for _ in range(6)]
+    texts = pairs(3, 90, words=400)[0]
+    alone, beside = audited(texts, bands=8, rows=8), audited(texts + long, bands=8, rows=8)
+    figures = [judged(found).window().recall() for found in (alone, beside)]
+    assert figures[0] == figures[1]
+    assert figures[0].says == "known"
+    assert [row["recall"]["why"] for row in judged(beside).window().by_similarity()] == [""]
 
 
 def test_verdicts_on_cut_sets_do_not_soothe_the_watch_for_a_change():
@@ -131,14 +143,14 @@ def test_verdicts_on_cut_sets_are_counted_apart_from_the_audited_results():
     """Each was a true positive or a true negative: the second look reads what the verdict read."""
     found = audited(pairs(1, 40, words=2_000)[0], bands=8, rows=8)
     assert found.results == {
-        "true_positive": 0, "false_positive": 0, "false_negative": 0, "true_negative": 0,
-        "not_known": 80,
+        "true_positive": 0, "false_positive": 0, "false_negative": 0, "true_negative": 41,
+        "not_known": 39,
     }  # fmt: skip
     assert set(found.by_cause.values()) == {0}
     told = judged(found).as_dict()
-    assert (told["audit_not_known"], told["audit_missed_sampled"]) == (80, 0)
+    assert (told["audit_not_known"], told["audit_missed_sampled"]) == (39, 0)
     some = audited(pairs(2, 10, words=2_000)[0] + pairs(3, 20, words=400)[0])
-    assert some.results["not_known"] == 20
+    assert 8 <= some.results["not_known"] <= 10
     assert sum(some.results.values()) == len(some.kinds) == 60
 
 
