@@ -163,8 +163,11 @@ def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_produc
     scene.goes_on()
 
 
-@pytest.mark.parametrize("api", [PRODUCE, END_TXN], ids=["produce", "commit"])
-@pytest.mark.parametrize("weather", [HOLE, ONE_WAY], ids=["black hole", "lost replies"])
+@pytest.mark.parametrize(
+    ("weather", "api"),
+    [(HOLE, PRODUCE), (ONE_WAY, END_TXN)],
+    ids=["a black hole for records", "lost replies of commits"],
+)
 def test_a_network_that_swallows_costs_the_transaction_or_the_producer(scene, weather, api):
     scene.in_a_transaction(lambda: setattr(scene.proxy, "weather", weather), api=api)
     scene.until_told(ABORTED if api == PRODUCE else NEW_PRODUCER)

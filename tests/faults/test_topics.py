@@ -63,13 +63,6 @@ def test_an_input_deleted_at_run_time_is_a_stop_that_names_it(stage: Stage) -> N
     ended_with(process, stage.input)
 
 
-def test_an_output_deleted_at_run_time_is_a_stop_that_names_it(stage: Stage) -> None:
-    process = working(stage)
-    delete(stage, stage.unique)
-    stage.produce(records(texts(random.Random(SEED + 1), 20), first=1_000))
-    ended_with(process, stage.unique)
-
-
 def test_a_missing_output_is_refused_at_the_start(stage: Stage) -> None:
     delete(stage, stage.duplicates)
     ended_with(stage.start(**settings(stage)), stage.duplicates, "--apply")

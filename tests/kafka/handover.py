@@ -14,6 +14,7 @@ import random
 import signal
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,43 +29,17 @@ from streamfilter.engine.changelog_header import Header, encode_header
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.format import FORMAT
-from streamfilter.index.protocol import Documents
 from streamfilter.model import BatchMark, Span
-from streamfilter.similarity.columns import Contents, Samples
 from streamfilter.similarity.text.normalisation import UNICODE_VERSION
+from tests.bench.indexing import BATCH, documents_of
 from tests.kafka.story import record, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.topics import create_topics
 
-BATCH, TOKENS = 4_000, 100
 SESSION_SECONDS = 10
 FILL_TIMEOUT_SECONDS = 3_600
 REPORT = Path(__file__).parents[1] / "bench_runs" / "standby.json"
-
-
-def synthetic(first: int, count: int, slots: int, rng: np.random.Generator) -> Documents:
-    """Return documents without texts: random signatures, fingerprints and samples."""
-    steps = rng.integers(1, (1 << 32) // TOKENS, (count, TOKENS), np.int64)
-    tokens = np.cumsum(steps, axis=1).astype(np.uint32)  # a sample rises strictly
-    ordinals = np.arange(first, first + count, dtype=np.int64)
-    return Documents(
-        ordinals=ordinals,
-        ids=[f"synthetic-{ordinal}" for ordinal in ordinals],
-        batches=np.full(count, first // BATCH + 1, np.int64),
-        partitions=np.zeros(count, np.int64),
-        offsets=ordinals,
-        timestamps=np.full(count, 1_700_000_000_000, np.int64),
-        contents=Contents(
-            fingerprints=rng.integers(0, 256, (count, 16), np.uint8),
-            signatures=rng.integers(0, 256, (count, slots), np.uint8),
-            samples=Samples(
-                tokens=tokens.ravel(),
-                starts=np.arange(count + 1, dtype=np.int64) * TOKENS,
-                set_sizes=np.full(count, TOKENS, np.int64),
-            ),
-        ),
-    )
 
 
 def fill(stage: Stage, documents: int) -> None:
@@ -83,7 +58,6 @@ def fill(stage: Stage, documents: int) -> None:
     settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     create_topics(stage.bootstrap, {stage.changelog: 1}, config=settings)
     producer = Producer({"bootstrap.servers": stage.bootstrap, "linger.ms": 20})
-    rng = np.random.default_rng(7)
 
     def produce(values: list[bytes]) -> None:
         for value in values:
@@ -93,11 +67,11 @@ def fill(stage: Stage, documents: int) -> None:
     nothing = (Span(0, 0, 0),)
     produce([encode_header(Header(identity.encode(), stage.group))])
     produce([changelog.encode_batch(changelog.BatchRecord(BatchMark(0, 0, 0, nothing), -1))])
-    for number, first in enumerate(range(0, documents, BATCH), 1):
-        count = min(BATCH, documents - first)
-        values = changelog.encode_changelog_documents(synthetic(first, count, scheme.slots, rng))
-        mark = BatchMark(number, first, first + count, nothing)
-        produce([*values, changelog.encode_batch(changelog.BatchRecord(mark, -1))])
+    for number in range(1, documents // BATCH + 1):
+        made = replace(documents_of(number - 1), batches=np.full(BATCH, number))
+        mark = BatchMark(number, (number - 1) * BATCH, number * BATCH, nothing)
+        end = changelog.encode_batch(changelog.BatchRecord(mark, -1))
+        produce([*changelog.encode_changelog_documents(made), end])
 
 
 class Pair:

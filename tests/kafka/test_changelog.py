@@ -38,7 +38,8 @@ from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.rocks.window_write import records_of
 from streamfilter.index.selection import subset
 from streamfilter.model import BatchMark, Span, Window
-from streamfilter.similarity.columns import Contents, Samples, Widths
+from streamfilter.similarity.columns import Widths
+from tests.index import samples
 from tests.index.samples import identity
 from tests.support.columns import same_columns
 
@@ -46,42 +47,21 @@ SLOTS = 16
 MOST = NUMBER_MAX
 
 
-def documents(rng: random.Random, count: int) -> Documents:
-    sizes = [rng.randrange(0, 9) for _ in range(count)]
-    samples = [sorted(rng.sample(range(2**32), size)) for size in sizes]
-    return Documents(
-        ordinals=np.array(sorted(rng.sample(range(2**39), count)), np.int64),
-        ids=[f"dok-{rng.randrange(99)}-\u00e9" for _ in range(count)],
-        batches=np.array([rng.randrange(2**32) for _ in range(count)], np.int64),
-        partitions=np.array([rng.randrange(2**16) for _ in range(count)], np.int64),
-        offsets=np.array([rng.randrange(2**62) for _ in range(count)], np.int64),
-        timestamps=np.array([1_000 * rng.randrange(2**31) for _ in range(count)], np.int64),
-        contents=Contents(
-            fingerprints=np.array(
-                [[rng.randrange(256) for _ in range(16)] for _ in range(count)], np.uint8
-            ).reshape(count, 16),
-            signatures=np.array(
-                [[rng.randrange(256) for _ in range(SLOTS)] for _ in range(count)], np.uint8
-            ).reshape(count, SLOTS),
-            samples=Samples(
-                tokens=np.array([token for sample in samples for token in sample], np.uint32),
-                starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
-                set_sizes=np.array(sizes, np.int64),
-            ),
-        ),
-    )
+def documents(seed: int, count: int) -> Documents:
+    rng = random.Random(seed)
+    return samples.documents(sorted(rng.sample(range(2**39), count)), seed=seed)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_documents_are_read_back_as_they_were_written(seed: int) -> None:
-    written = documents(random.Random(seed), 20)
+    written = documents(seed, 20)
     values = changelog.encode_changelog_documents(written)
     back = changelog.decode_changelog_documents(values, Widths(SLOTS))
     assert same_columns(back, written)
 
 
 def test_the_index_stores_the_very_bytes_that_the_changelog_carries() -> None:
-    given_ = documents(random.Random(6), 20)
+    given_ = documents(6, 20)
     additions = recorded(Additions(given_, np.zeros((20, 4), np.uint64)))
     update = Update.encoded(BatchRecord(BatchMark(0, 0, 20), -1), additions=additions)
     kept = update.additions
@@ -292,7 +272,7 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
                 changelog.decode_batch(value[:cut])
         with pytest.raises(FormatError):
             changelog.decode_batch(value + b"\0")
-    (value,) = changelog.encode_changelog_documents(documents(random.Random(1), 1))
+    (value,) = changelog.encode_changelog_documents(documents(1, 1))
     for cut in range(len(value)):
         with pytest.raises(FormatError):
             changelog.decode_changelog_documents([value[:cut]], Widths(SLOTS))
