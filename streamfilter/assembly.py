@@ -176,6 +176,7 @@ def policy_for(config: Config) -> MatchPolicy:
         known_id=config.input.known_id,
         weights=config.input.weights if config.input.records else (),
         minimum_fields=config.verify.minimum_fields,
+        agree_on=config.scheme().agree_on,
     )
 
 

@@ -140,7 +140,7 @@ class Collection:
             return None
         documents = self.index.fetch(distinct(np.array(ordinals, np.int64)))
         keys = self._keys(documents)
-        signatures = documents.contents.signatures
+        signatures = documents.contents.splitters
         return Removals(documents.ordinals, keys, signatures, documents.ids, always=ALWAYS)
 
     def _keys(self, documents: Documents) -> U64:

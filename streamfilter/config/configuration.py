@@ -71,7 +71,7 @@ class Config(Section):
             layout=similarity.layout,
             shingling=Shingling(**similarity.shingle.model_dump()),
             normalisation=similarity.normalise.normalisation,
-            digests=digests,
+            digests=(*digests, *sorted({f"agree {each}" for each in self.verify.agree_on})),
         )
 
     def planned(self) -> Shape:

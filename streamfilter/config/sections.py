@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from streamfilter.config.normalise import Normalise
-from streamfilter.config.types import FieldPlace, Ratio, Retention, Section, Topic
+from streamfilter.config.types import FieldPlace, Ratio, Retention, Section, Subject, Topic
 
 
 class OutputSection(Section):
@@ -206,6 +206,13 @@ class VerifySection(Section):
         ge=1,
         le=100_000,
         description="Number of shingles of the shorter text from which similarity.threshold holds.",
+    )
+    agree_on: tuple[Subject, ...] = Field(
+        default=(),
+        max_length=8,
+        description="What a match must have in common beside its similarity: numbers, urls, or "
+        "JSON Pointers to fields, such as [numbers, /date]. numbers: the same numbers in the "
+        "same order, before any mask. A field that both lack is equal. It is part of the index.",
     )
     max_candidates: int = Field(
         default=8,

@@ -264,6 +264,7 @@ TopicNames = Annotated[
 """Topics of the input, some of them by a pattern."""
 Pointer = Annotated[str, AfterValidator(check_pointer), _spelled(re.compile("/.*"))]
 FieldPlace = Annotated[str, AfterValidator(check_field), _spelled(re.compile("/.*"))]
+Subject = Literal["numbers", "urls"] | FieldPlace
 _TEXT = {"type": "string", "pattern": "^(/.*|value)$"}
 Texts = Annotated[
     tuple[Annotated[str, AfterValidator(check_text)], ...],

@@ -200,6 +200,7 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], widths: Widths) -> 
             samples=Samples(tokens, starts, fixed["set_size"].astype(np.int64)),
             payloads=payloads,
             digests=fixed["digests"].astype(np.uint64) if widths.digests else NO_DIGESTS,
+            agreeing=widths.agreeing,
         ),
     )
 

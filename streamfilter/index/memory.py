@@ -303,7 +303,7 @@ class _Part:
             insort(self._ids.setdefault(documents.ids[row], []), ordinal)
         away: set[int] = set()
         depths = [
-            self._list(_trail(key, contents.signatures[row], column, bands), ordinal, away)
+            self._list(_trail(key, contents.splitters[row], column, bands), ordinal, away)
             if column < bands
             else self._list_whole(int(key), ordinal, away)
             for column, key in enumerate(additions.keys[row])

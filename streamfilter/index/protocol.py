@@ -186,7 +186,7 @@ class Removals:
     keys: U64
     """(n, c) the keys that the documents were added with; a key that was not written is ignored."""
     signatures: U8
-    """(n, k) the documents' signatures, from which their longer keys are computed."""
+    """(n, k) from which their longer keys are computed (`Contents.splitters`)."""
     ids: Sequence[str]
     """The ids that the documents were added with."""
     always: int = 1
@@ -262,8 +262,8 @@ class Bands(Protocol):
     ) -> Buckets:
         """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read.
 
-        With the documents' *signatures* (n, k), all columns but the last are bands. Where the
-        bucket of a band is full, the buckets of the longer keys are returned too.
+        With the documents' *signatures* (n, k), or rather their `splitters`, all columns but the
+        last are bands. Where the bucket of a band is full, those of longer keys are returned too.
         """
 
     def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:

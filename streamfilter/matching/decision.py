@@ -46,6 +46,8 @@ class Fate(StrEnum):
     CONTAINED = "contained"
     """Not similar enough, but enough of one text is in the other."""
     BELOW = "below_threshold"
+    DIFFERS = "differs"
+    """Not compared: the two do not agree in what `verify.agree_on` names."""
     HOPELESS = "hopeless"
     """Not compared: by the signatures' estimate the sets will not reach the threshold."""
     SKIPPED = "not_compared"
@@ -108,6 +110,8 @@ class Finding:
     """The signatures' estimate; None if they were not compared."""
     containment: float | None
     """Share of one set that is in the other; None: the policy does not use it."""
+    differs: str = ""
+    """What the two do not agree in, of `verify.agree_on`."""
 
     @property
     def confirmed(self) -> bool:
@@ -150,6 +154,11 @@ class Finding:
                 return self._compared()
             case Fate.CONTAINED:
                 return f"{self._contained()}; {self._compared()}"
+            case Fate.DIFFERS:
+                return (
+                    f"{self._subject()} differ (verify.agree_on); by the signatures' estimate the "
+                    f"similarity is {self.similarity:.4f}"
+                )
             case Fate.HOPELESS:
                 return (
                     f"not compared: the signatures' estimate {self.similarity:.4f} is hopelessly "
@@ -176,6 +185,11 @@ class Finding:
         if self.fate is Fate.BELOW and self.policy.containment is not None:
             said += f"; {self._contained()}"
         return said
+
+    def _subject(self) -> str:
+        if self.differs.startswith("/"):
+            return f"the values of {self.differs}"
+        return f"the {self.differs} of the two"
 
     def _in_words(self) -> tuple[str, str]:
         return self.policy.comparer.in_words(self.policy.limit, self.similarity, self.wanted)
@@ -221,6 +235,9 @@ class Outcome:
     """(p,) share of one set that is in the other; None: the policy does not use it."""
     outnumbered: Flags | None = None
     """(p,) not even estimated; None: such candidates were left out before."""
+    differs: I64 | None = None
+    """(p,) place in `MatchPolicy.agree_on` of what the two do not agree in, -1 if they agree in all
+    of it; None: the policy names nothing."""
 
     def where(self, kept: Flags) -> Outcome:
         """Return the *kept* pairs with their results."""
@@ -245,7 +262,12 @@ class Outcome:
             wanted=self._wanted(pair),
             estimate=estimated if asked else None,
             containment=None if containment is None else float(containment[pair]),
+            differs=self._subject(pair),
         )
+
+    def _subject(self, pair: int) -> str:
+        differs = -1 if self.differs is None else int(self.differs[pair])
+        return self.policy.agree_on[differs] if differs >= 0 else ""
 
     def proofs(self, pairs: I64) -> list[tuple[Fate, str, float]]:
         """Return fate, method and probability of being wrong of each of the confirmed *pairs*.
@@ -283,6 +305,8 @@ class Outcome:
             return _fate_of_match(same=bool(self.equal_text[pair]), enough=bool(enough))
         if self.outnumbered is not None and self.outnumbered[pair]:
             return Fate.OUTNUMBERED
+        if self._subject(pair):
+            return Fate.DIFFERS
         if self.skipped[pair]:
             return Fate.SKIPPED
         if not self.rejected[pair]:

@@ -247,4 +247,4 @@ def _removals(ordinals: I64, index: Index, keys_of: KeysOf) -> tuple[I64, U64, U
     """Return ordinals, keys, signatures and ids of some documents, without samples or payloads."""
     documents = index.fetch(ordinals)
     contents = documents.contents
-    return documents.ordinals, keys_of(contents), contents.signatures, documents.ids
+    return documents.ordinals, keys_of(contents), contents.splitters, documents.ids

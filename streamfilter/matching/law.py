@@ -2,14 +2,14 @@
 
 These are steps 3 to 7 of "How it decides" in the project's README, without columns, rounds or
 RocksDB. The other files of this folder judge whole batches, and must decide the same. Tests run
-both on random streams and compare verdicts, matches, buckets and windows. Nothing in the package
-imports this file: it is for people and tests.
+both on random streams and compare verdicts, matches, buckets and windows. No file imports this one.
 
 Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Arrival`).
 
 - If an equal text is remembered, it is an *exact duplicate* of the oldest one.
 - The remembered documents that share a band key with it are its candidates.
-- Candidates with hopelessly different signatures are left out. The 8 best others are compared.
+- Candidates with another agreement, or hopelessly different signatures, are left out. The 8 best
+  others are compared.
   If none of them matches, the next 8 are compared, then the next 16, and so on.
 - If one of them is similar enough, it is a *near-duplicate* of the most similar one.
 - Otherwise it is *unique*. Only then it is remembered, under all its keys.
@@ -44,11 +44,9 @@ from streamfilter.matching.law_of_signatures import (
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 LONG_BUCKET_MAX = 255
-DAY = 86_400_000
-"""Milliseconds."""
+DAY = 86_400_000  # milliseconds
 WINDOWS = 5
-DIGITS = 12
-"""A similarity is a quotient of two counts: more digits are float error."""
+DIGITS = 12  # of a similarity, which is a quotient of two counts: more digits are float error
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +106,15 @@ class Arrival:
     keys: tuple[int, ...]
     """The key of each band, then the key of the whole text."""
     fields: tuple[str, ...] = ()  # of a record, normalised
+    agreement: tuple[int, ...] = ()
+    """The digests that must be equal in a match. The fingerprint depends on them, too."""
+    split: bytes = b""
+    """The signature mixed with them; empty if there are none."""
+
+    @property
+    def splitter(self) -> bytes:
+        """Return of what longer keys are made."""
+        return self.split or self.signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +181,9 @@ class Law:
         heaviest = sorted(shared, key=lambda o: (-sum(shared[o]), o))
         looked_at = heaviest[: max(rules.max_estimated, rules.max_candidates)]
         hopeful = [o for o in looked_at if rules.score or is_hopeful(rules, me, self.documents[o])]
-        hopeful.sort(key=lambda o: (-self._equal_slots(me, o), -len(shared[o]), o))
+        slots = slots_of(rules, me)
+        alike = {o: equal_slots(me, self.documents[o], slots) for o in hopeful}
+        hopeful.sort(key=lambda o: (-alike[o], -len(shared[o]), o))
         similar, compared = list[tuple[float, int]](), 0
         while not similar and compared < len(hopeful):
             step = hopeful[compared : max(2 * compared, rules.max_candidates)]
@@ -192,9 +201,6 @@ class Law:
         left_out = len(hopeful) > compared or len(shared) > len(looked_at)
         return Ruling("near_duplicate", matches, left_out)
 
-    def _equal_slots(self, me: Arrival, ordinal: int) -> int:
-        return equal_slots(me, self.documents[ordinal], slots_of(self.rules, me))
-
     # The lists: where a document is found again.
 
     def _candidates(self, me: Arrival) -> dict[int, list[int]]:
@@ -204,7 +210,7 @@ class Law:
         """
         found: dict[int, list[int]] = {}
         for band in range(len(me.keys) - 1 if me.set_size else 0):
-            for key, length in zip(keys_of_band(me.keys, me.signature, band), LENGTHS, strict=True):
+            for key, length in zip(keys_of_band(me.keys, me.splitter, band), LENGTHS, strict=True):
                 buckets = self._buckets_of(key)
                 if not buckets:
                     break
@@ -215,17 +221,17 @@ class Law:
     def _list(self, me: Arrival, ordinal: int) -> None:
         """List a unique document under its keys; a text below one shingle only under its text's."""
         for band in range(len(me.keys) - 1 if me.set_size else 0):
-            for length, key in enumerate(keys_of_band(me.keys, me.signature, band)):
+            for length, key in enumerate(keys_of_band(me.keys, me.splitter, band)):
                 bucket = self.buckets.setdefault((self.window, key), [])
                 if len(bucket) < (self.rules.long_cap if length else self.rules.bucket_cap):
                     bucket.append(ordinal)
                     break  # else it goes on to the next longer key
         key = me.keys[-1]
-        bucket, beyond = self.buckets.setdefault((self.window, key), []), self.beyond
-        if (self.window, key) in beyond or len(bucket) >= self.rules.bucket_cap:
+        bucket = self.buckets.setdefault((self.window, key), [])
+        if (self.window, key) in self.beyond or len(bucket) >= self.rules.bucket_cap:
             # A text's bucket stays closed once it was full: its later documents go to pages.
-            number = beyond.get((self.window, key), 0)
-            beyond[self.window, key] = number + 1
+            number = self.beyond.get((self.window, key), 0)
+            self.beyond[self.window, key] = number + 1
             page = mixed(key, 1 + number // self.rules.long_cap)
             bucket = self.buckets.setdefault((self.window, page), [])
         bucket.append(ordinal)
@@ -233,8 +239,8 @@ class Law:
     def _buckets_of(self, key: int) -> list[list[int]]:
         """Return the lists under *key* in all windows that are not forgotten as a whole."""
         oldest = bisect_right(self.firsts, self.horizon) - 1
-        places = ((window, key) for window in range(oldest, self.window + 1))
-        return [self.buckets[place] for place in places if place in self.buckets]
+        windows = range(oldest, self.window + 1)
+        return [self.buckets[w, key] for w in windows if (w, key) in self.buckets]
 
     def _remembered(self, ordinals: list[int]) -> list[int]:
         return [o for o in ordinals if o >= self.horizon and o in self.documents]
@@ -258,10 +264,7 @@ class Law:
             self.firsts.append(self.next_ordinal)
 
     def arrive(self, time: int, bounds: Bounds) -> bool:
-        """Forget what the next document, of this stream time, does not see.
-
-        Return whether it opens a window.
-        """
+        """Forget what the next document does not see; return whether it opens a window."""
         if len(self.firsts) == 1 and bounds.time is not None:
             self.undated = self.next_ordinal
         self.arrived[self.next_ordinal] = time
@@ -302,7 +305,9 @@ class Law:
 
 
 def is_hopeful(rules: Settings, me: Arrival, other: Arrival) -> bool:
-    """Return whether the signatures leave hope that the two match."""
+    """Return whether agreement and signatures leave hope that the two match."""
+    if me.agreement != other.agreement:
+        return False
     slots = slots_of(rules, me)
     equal = equal_slots(me, other, slots)
     if rules.method == "sketch":

@@ -78,7 +78,7 @@ def lookup(
     if kept.any():
         asked = present.copy()
         asked[kept, -1] = True  # where they will be listed
-    buckets = index.probe(sketches.keys, asked, ours.contents.signatures)
+    buckets = index.probe(sketches.keys, asked, ours.contents.splitters)
     buckets = buckets if extent.opens is None else buckets.aged()
     met = map(visible.among, meetings(buckets.levels_beside(copies), columns=present.shape[1]))
     limited = LimitedCandidates.of(met, documents=len(ours), most=policy.estimated)

@@ -198,7 +198,7 @@ class _Rounds:
         self._overlay = Overlay(
             sketches.keys,
             shared,
-            ours.contents.signatures,
+            ours.contents.splitters,
             buckets,
             cap=cap,
             forgetting=found.visible.forgetting,

@@ -65,6 +65,9 @@ class MatchPolicy:
     minimum_fields: int | None = None
     """How many fields both records must have; only these are then scored. None: all fields are."""
 
+    agree_on: tuple[str, ...] = ()
+    """The subjects in which a match must agree (`Scheme.agree_on`), in the scheme's order."""
+
     def __post_init__(self) -> None:
         for name in ("threshold", "containment", "short_threshold"):
             value = getattr(self, name)

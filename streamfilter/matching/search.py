@@ -64,7 +64,7 @@ def met_in(
     """
     keys, contents = sketches.keys, sketches.contents
     present = sketches.keys_that_count(short=short)
-    buckets = index.probe(keys, present, contents.signatures)
+    buckets = index.probe(keys, present, contents.splitters)
     found = copies(index, keys[:, -1], present[:, -1], contents.fingerprints, meets)
     return buckets.levels_beside(found)
 

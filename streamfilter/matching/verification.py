@@ -57,6 +57,8 @@ class _Look:
     """Whether to estimate: the candidate exists, and its document has no equal text."""
     estimated: F64
     hopeful: Flags
+    differs: I64 | None
+    """Which condition of the policy a candidate fails first, -1 for none; None: there is none."""
     terms: Terms
 
 
@@ -184,7 +186,19 @@ class Verifier:
         hopeful = near
         if not every:
             hopeful = near & terms.hopeful(estimated, slots=self.ours.slots)
-        return _Look(at, known, equal_text, near, estimated, hopeful, terms)
+        differs = self._differs(candidates.rows, at)
+        if differs is not None:
+            hopeful = hopeful & (differs < 0)
+        return _Look(at, known, equal_text, near, estimated, hopeful, differs, terms)
+
+    def _differs(self, rows: I64, at: I64) -> I64 | None:
+        """Return the first condition that each pair fails, -1 for none."""
+        agreeing = self.ours.agreeing
+        if not agreeing:
+            return None
+        ours, theirs = self.ours.digests[rows, :agreeing], self._all.digests[at, :agreeing]
+        other = ours != theirs
+        return np.where(other.any(axis=1), other.argmax(axis=1), -1)
 
     def verify(
         self,
@@ -235,6 +249,7 @@ class Verifier:
             wanted=look.terms.wanted,
             containment=containment,
             outnumbered=outnumbered,
+            differs=look.differs,
         )  # fmt: skip
 
     def _positions(self, ordinals: I64) -> tuple[I64, Flags]:

@@ -126,8 +126,11 @@ class Widths:
     """Bytes of a signature."""
     digests: int = 0
     """Digests of 8 bytes."""
+    agreeing: int = 0
+    """The first so many of them must be equal in a match."""
 
 
+_FACTOR = 0x9E3779B97F4A7C15
 NO_DIGESTS: U64 = np.zeros((0, 0), np.uint64)
 
 
@@ -145,6 +148,8 @@ class Contents:
     digests: U64 = field(default_factory=lambda: NO_DIGESTS)
     """(n, d) keyed digests of what a scheme compares beside the text (`Scheme.digests`), 0 for what
     is absent. Without columns, if it compares nothing else: it may then have 0 rows."""
+    agreeing: int = 0
+    """The first so many digests must be equal in a match."""
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -162,7 +167,27 @@ class Contents:
     @property
     def widths(self) -> Widths:
         """Return how wide these columns are."""
-        return Widths(self.slots, int(self.digests.shape[1]))
+        return Widths(self.slots, int(self.digests.shape[1]), self.agreeing)
+
+    @property
+    def agreement(self) -> U64:
+        """Return (n,) one number for the digests that must be equal in a match."""
+        odd = [pow(_FACTOR, place, 1 << 64) for place in range(1, 1 + self.agreeing)]
+        # Each place has a factor of its own: two equal digests in two places do not cancel out.
+        weighed = self.digests[:, : self.agreeing] * np.array(odd, np.uint64)
+        return np.asarray(weighed.sum(axis=1, dtype=np.uint64), np.uint64)
+
+    @property
+    def splitters(self) -> U8:
+        """Return (n, k) the signatures as they make keys longer: they hold the agreement, too.
+
+        So documents that cannot match for it do not fill the same buckets for long.
+        """
+        if not self.agreeing:
+            return self.signatures
+        width = -(-self.slots // 8)
+        bytes_ = np.repeat(self.agreement.astype("<u8")[:, None], width, axis=1).view(np.uint8)
+        return self.signatures ^ bytes_[:, : self.slots]
 
     def at(self, rows: Rows) -> Contents:
         """Return the documents in *rows*, in the order given."""
@@ -172,6 +197,7 @@ class Contents:
             self.samples.at(rows),
             [self.payloads[row] for row in rows.tolist()] if self.payloads else (),
             self.digests[rows] if self.digests.shape[1] else NO_DIGESTS,
+            self.agreeing,
         )
 
     @classmethod
@@ -188,6 +214,7 @@ class Contents:
             np.concatenate([part.digests for part in filled])
             if filled[0].digests.shape[1]
             else NO_DIGESTS,
+            filled[0].agreeing,
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from math import comb
@@ -161,7 +161,8 @@ class Scheme:
     for texts."""
     digests: tuple[str, ...] = ()
     """What is stored as a digest beside the text: ``use subject``, such as ``scope /tenant``. A
-    subject that is a pointer leads to a value of the record."""
+    subject that is a pointer leads to a value of the record. The use ``scope`` comes first, then
+    ``agree``: a match must agree in ``numbers`` or ``urls`` of the text, or in a value."""
 
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
@@ -235,12 +236,26 @@ class Scheme:
     @property
     def widths(self) -> Widths:
         """Return how much is stored of a document."""
-        return Widths(self.slots, len(self.digests))
+        return Widths(self.slots, len(self.digests), agreeing_of(self.digests))
+
+    @property
+    def agree_on(self) -> tuple[str, ...]:
+        """Return the subjects in which a match must agree."""
+        return self.subjects[: agreeing_of(self.digests)]
 
     @property
     def fingerprint(self) -> str:
         """Return 8 hexadecimal digits that differ when anything in the scheme differs."""
         return hashlib.blake2b(self.as_json().encode(), digest_size=4).hexdigest()
+
+
+def agreeing_of(digests: Sequence[str]) -> int:
+    """Return how many of *digests* must be equal in a match: the first ones.
+
+    Without any that a match must agree in, none: scopes alone are kept apart by their keys.
+    """
+    agreeing = [place for place, each in enumerate(digests, 1) if each.startswith("agree ")]
+    return max(agreeing, default=0)
 
 
 def scheme_of(canonical: str) -> Scheme:

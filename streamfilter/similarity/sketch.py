@@ -45,7 +45,7 @@ LONG = 100
 """From so many tokens a text on, one 32-bit sort for each text is faster than a 64-bit sort of all.
 """
 
-_HEAD = struct.Struct("<4sIIIIQ")
+_HEAD = struct.Struct("<4sIIIIIQ")
 _MAGIC, _MAGIC_DROPPED = b"SFK1", b"SFK2"
 """Marks of sketches without and with the column of dropped shingles."""
 
@@ -101,8 +101,9 @@ class Sketches:
         contents, samples = self.contents, self.contents.samples
         widths, mark = contents.widths, _MAGIC_DROPPED if len(self.dropped) else _MAGIC
         head = _HEAD.pack(
-            mark, len(self), widths.slots, widths.digests, self.keys.shape[1], len(samples.tokens)
-        )
+            mark, len(self), widths.slots, widths.digests, widths.agreeing,
+            self.keys.shape[1], len(samples.tokens),
+        )  # fmt: skip
         columns = (
             contents.fingerprints,
             contents.signatures,
@@ -122,7 +123,7 @@ class Sketches:
         """Read back what `to_bytes` wrote; raises ValueError for anything else."""
         if len(data) < _HEAD.size or data[:4] not in (_MAGIC, _MAGIC_DROPPED):
             raise ValueError("these bytes are no sketches: they lack the mark SFK1 or SFK2")
-        mark, n, slots, digests, columns, tokens = _HEAD.unpack_from(data)
+        mark, n, slots, digests, agreeing, columns, tokens = _HEAD.unpack_from(data)
         counted = n if mark == _MAGIC_DROPPED else 0
         shapes: list[tuple[str, tuple[int, ...]]] = [
             ("u1", (n, 16)),
@@ -141,7 +142,8 @@ class Sketches:
             at += size
         fingerprints, signatures, digested, keys, set_sizes, starts, sample, dropped = arrays
         samples = Samples(sample, starts, set_sizes)
-        return cls(Contents(fingerprints, signatures, samples, digests=digested), keys, dropped)
+        contents = Contents(fingerprints, signatures, samples, digests=digested, agreeing=agreeing)
+        return cls(contents, keys, dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,10 @@ class Sketcher:
             scheme.shingling, seed=seed, fold=normal.fold, boilerplate=normal.boilerplate
         )
         self._contents_of = contents_of
-        self._digester = Digester(scheme.subjects, scheme.pointers, seed=seed, scope=scheme.scope)
+        bare = replace(normal, mask=()).cleaner() if normal.cleans else None
+        self._digester = Digester(
+            scheme.subjects, scheme.pointers, seed=seed, scope=scheme.scope, clean=bare
+        )
         self._minhasher = MinHasher(scheme.slots, seed=seed)
         self._bander = Bander(
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
@@ -231,15 +236,24 @@ class Sketcher:
         """
         digests = NO_DIGESTS
         if self.scheme.digests:
-            digests = self._digester.digests(values or [()] * len(texts))
+            digests = self._digester.digests(texts, values or [()] * len(texts))
         scopes = digests[:, 0] if self.scheme.scope else None
         if self._contents_of is not None:
             contents, dropped = self._contents_of(texts, scopes), NOT_COUNTED
         else:
             contents, dropped = self._contents_of_texts(texts, scopes)
         if self.scheme.digests:
-            contents = replace(contents, digests=digests)
+            contents = self._with_digests(contents, digests)
         return Sketches(contents, self.keys_of(contents), dropped)
+
+    def _with_digests(self, contents: Contents, digests: U64) -> Contents:
+        """Return *contents* with *digests*; texts that cannot match for them are not equal."""
+        contents = replace(contents, digests=digests, agreeing=self.scheme.widths.agreeing)
+        if not contents.agreeing or not len(contents):
+            return contents
+        fingerprints = np.ascontiguousarray(contents.fingerprints).copy()
+        fingerprints.view("<u8")[:, 0] ^= contents.agreement
+        return replace(contents, fingerprints=fingerprints)
 
     def _contents_of_texts(self, texts: Sequence[str], scopes: U64 | None) -> tuple[Contents, I64]:
         """Return the contents of *texts*, and how many of their shingles are boilerplate.

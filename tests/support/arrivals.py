@@ -16,6 +16,8 @@ def arrival(doc_id: str, sketches: Sketches, row: int = 0) -> Arrival:
         int(samples.set_sizes[row]),
         tuple(sketches.keys[row].tolist()),
         tuple(contents.payloads[row].decode().split(SEPARATOR)[:-1]) if contents.payloads else (),
+        tuple(contents.digests[row, : contents.agreeing].tolist()) if contents.agreeing else (),
+        contents.splitters[row].tobytes(),
     )
 
 

@@ -73,7 +73,7 @@ class _Keys:
             return cls.none()
         more, cells = joining.additions, joining.cells
         documents, columns = more.documents, more.keys.shape[1]
-        signatures, keys = documents.contents.signatures, more.keys.reshape(-1)[cells]
+        signatures, keys = documents.contents.splitters, more.keys.reshape(-1)[cells]
         return cls(documents.ordinals, signatures, columns, columns - more.always, cells, keys)
 
     @classmethod

@@ -162,7 +162,7 @@ def _listed(
     """Look every document up by its own keys."""
     keys = keys_of(documents.contents)
     present = written(Additions(documents, keys))
-    buckets = tables.probe(keys, present, documents.contents.signatures)
+    buckets = tables.probe(keys, present, documents.contents.splitters)
     listed, excused = np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.bool_)
     for level in buckets.levels:
         _note_listed(listed, level.askers, level.ordinals, documents, keys.shape[1])
