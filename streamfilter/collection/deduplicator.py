@@ -148,11 +148,11 @@ class Deduplicator:
             except BaseException:  # the traceback keeps self alive, so no finalizer would close it
                 stored.close()
                 raise
+        self._policy = replace(self._policy, agree_on=sketcher.scheme.agree_on)
         # Not __del__: with reference cycles it runs late, when modules may be gone already.
         self._release = weakref.finalize(self, index.close)
-        self._path, self._identity = path, identity
+        self._path, self._identity, self._lock = path, identity, threading.RLock()
         self._holder = Holder("this Deduplicator" if path is None else str(path))
-        self._lock = threading.RLock()
         self._opened = Collection(index, sketcher, seed=identity.seed, retention=retention)
         self._opened.forget_old()  # the retention may be smaller now, or a kill came before
 

@@ -90,6 +90,11 @@ def new_scheme(
             raise ValueError("give shingle or scheme: the scheme has the shingle in it")
         if scheme.fields:
             raise ValueError("a Deduplicator takes texts; records go through filter or run")
+        if scheme.pointers:
+            raise ValueError(
+                f"a Deduplicator has texts without fields, so none at {scheme.pointers[0]}; name "
+                "only numbers or urls in the scheme's digests"
+            )
         return scheme
     policy = MatchPolicy(threshold=0.8 if threshold is None else threshold)
     kind, _, size = (shingle or "word:3").partition(":")

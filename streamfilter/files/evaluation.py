@@ -62,6 +62,7 @@ def evaluate_sample(
         found = list(documents_of([path], config, rejected=pass_over))
         run = run_now(config, [path], seed=seed)
     ids, texts = [each.id for each in found], [each.text for each in found]
+    values = [each.values for each in found]
     sketcher, threshold = sketcher_for(config.scheme(), seed=seed), config.similarity.threshold
     scopes = [scope_of(each) for each in found] if sketcher.scheme.scope else None
     sample: BruteForceSample | RecordSample
@@ -72,7 +73,9 @@ def evaluate_sample(
         )
     else:
         policy, kept = policy_for(config), forwarded(run)
-        sample = measure(ids, texts, sketcher, policy=policy, kept=kept, scopes=scopes)
+        sample = measure(
+            ids, texts, sketcher, policy=policy, kept=kept, scopes=scopes, values=values
+        )
     pairs = sample.pairs
     rows = zip(pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarity.tolist(), strict=True)
     alike = [(ids[later], ids[earlier], similarity) for later, earlier, similarity in rows]

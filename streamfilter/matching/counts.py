@@ -29,6 +29,8 @@ class Counts:
     """Candidates beyond ``max_candidates``, and outnumbered ones (`candidate_limit`)."""
     missing: int = 0
     """Candidates whose record the index no longer has."""
+    differing: int = 0
+    """Candidates that do not agree in what `verify.agree_on` names."""
     held_out: HeldOut = NO_POOLS
     """For records with fields: differences of the held-out field."""
     left: Mapping[str, int] = field(default_factory=dict)
@@ -63,12 +65,14 @@ class Counts:
         if len(shortlist.rejected):
             rejected.append(shortlist.rejected[asked[shortlist.rejected_rows]])
         skipped = sum(int((s & o.skipped).sum()) for o, s in outcomes)
+        differing = sum(int((s & o.differing).sum()) for o, s in outcomes)
         return cls(
             candidates=met,
             confirmed=np.concatenate([*similar, np.zeros(0)]),
             rejected=np.concatenate([*rejected, np.zeros(0)]),
             skipped=skipped + int(left_out.sum(where=asked)),
             missing=len(shortlist.missing_rows),
+            differing=differing + int(asked[shortlist.differing_rows].sum()),
             held_out=held_out,
             left=left,
         )

@@ -189,7 +189,7 @@ class Finding:
     def _subject(self) -> str:
         if self.differs.startswith("/"):
             return f"the values of {self.differs}"
-        return f"the {self.differs} of the two"
+        return f"the {self.differs}"
 
     def _in_words(self) -> tuple[str, str]:
         return self.policy.comparer.in_words(self.policy.limit, self.similarity, self.wanted)
@@ -264,6 +264,12 @@ class Outcome:
             containment=None if containment is None else float(containment[pair]),
             differs=self._subject(pair),
         )
+
+    @property
+    def differing(self) -> Flags:
+        """Return (p,) which pairs do not agree in what they must."""
+        none = np.zeros(len(self.whole), np.bool_)
+        return none if self.differs is None else (self.differs >= 0) & ~self.missing
 
     def _subject(self, pair: int) -> str:
         differs = -1 if self.differs is None else int(self.differs[pair])

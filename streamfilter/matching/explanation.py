@@ -167,6 +167,8 @@ def _reason(decision: Decision, steps: tuple[Candidate, ...], missing: int) -> s
         return "no earlier document shares a band"
     reason = f"{len(steps)} documents were met, and none is similar enough"
     fates = Counter(step.finding.fate for step in steps)
+    if fates[Fate.DIFFERS]:
+        reason += f"; {fates[Fate.DIFFERS]} of them differ in what verify.agree_on names"
     if fates[Fate.OUTNUMBERED]:
         reason += f"; {fates[Fate.OUTNUMBERED]} of them were outnumbered by better ones"
     return f"{reason}; {missing} more are no longer in the index" if missing else reason

@@ -58,8 +58,21 @@ class _Look:
     estimated: F64
     hopeful: Flags
     differs: I64 | None
-    """Which condition of the policy a candidate fails first, -1 for none; None: there is none."""
+    """Place in `MatchPolicy.agree_on` of what a pair first differs in, -1: nothing; None: the
+    policy names nothing."""
     terms: Terms
+
+    @property
+    def hopeless(self) -> Flags:
+        """Return which pairs agree in what they must, but are too unlike by their signatures."""
+        hopeless = self.near & ~self.hopeful
+        return hopeless if self.differs is None else hopeless & (self.differs < 0)
+
+    @property
+    def differing(self) -> Flags:
+        """Return which estimated pairs do not agree in what they must."""
+        none = np.zeros(len(self.near), np.bool_)
+        return none if self.differs is None else self.near & (self.differs >= 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,8 @@ class Shortlist:
     """Estimates of the hopeless ones."""
     missing_rows: I64
     """Rows of the candidates that the index no longer has."""
+    differing_rows: I64
+    """Rows of the candidates that do not agree in what they must."""
 
     def with_own(self, asked: Flags, own: Candidates, *, most: int) -> Asked:
         """Return the candidates that may be compared for the *asked* rows.
@@ -139,11 +154,11 @@ class Verifier:
             limited = self.limited
             assert limited is not None, "who brings candidates of his own has no rounds"
             candidates, look = limited.candidates, self._look(limited.candidates)
-            rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
+            rejected, kept = look.hopeless, look.hopeful | look.equal_text
             order = _best_first(candidates, look.estimated, np.flatnonzero(kept))
             self._shortlist = Shortlist(
                 limited.at(order), candidates.rows[rejected], look.estimated[rejected],
-                candidates.rows[~look.known],
+                candidates.rows[~look.known], candidates.rows[look.differing],
             )  # fmt: skip
         return self._shortlist
 
@@ -241,7 +256,7 @@ class Verifier:
         return Outcome(
             self.policy, candidates, similarity, whole, sample, equal_text,
             confirmed=confirmed | equal_text,
-            rejected=(chosen & ~confirmed) | (look.near & ~hopeful),
+            rejected=(chosen & ~confirmed) | look.hopeless,
             skipped=skipped,
             missing=~look.known,
             compared=chosen,

@@ -203,7 +203,9 @@ class Metrics:
         self._observe("candidate_similarity", counts.confirmed, "confirmed")
         self._observe("candidate_similarity", counts.rejected, "rejected")
         verified = {"confirmed": len(counts.confirmed), "rejected": len(counts.rejected)}
-        others = {"skipped": counts.skipped, "missing": counts.missing}
+        others = {
+            "skipped": counts.skipped, "missing": counts.missing, "differs": counts.differing,
+        }  # fmt: skip
         self._add_each("verifications_total", verified | others)
         self._add_each("boilerplate_documents_total", counts.left)
         self._held_out += counts.held_out

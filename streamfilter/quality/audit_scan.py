@@ -155,6 +155,8 @@ class Scan:
         rows = hopeful[rows]
         seen = documents.ordinals[rows] < chosen.ordinals[ours]
         seen &= documents.ordinals[rows] >= chosen.horizons[ours]
+        if self._ours.agreeing:
+            seen &= documents.contents.agreement[rows] == self._ours.agreement[ours]
         wanted = policy.terms(samples.set_sizes[rows], self._ours.set_sizes[ours]).wanted
         close = np.abs(similarity - wanted) < MARGIN
         self._whole[ours[seen & close & (cut[rows] | self._cut[ours])]] = False
@@ -217,7 +219,7 @@ class Scan:
         causes[missed] = CAUSES.index("bands")
         met = np.array([row for row in missed.tolist() if self._reached[row]], np.int64)
         if met.size:
-            found = index.probe(self._keys[met], None, self._ours.signatures[met])
+            found = index.probe(self._keys[met], None, self._ours.splitters[met])
             listing = collect(found.levels, columns=self._keys.shape[1])
             for i, row in enumerate(met.tolist()):
                 listed = set(listing.ordinals[listing.rows == i].tolist())

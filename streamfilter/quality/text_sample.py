@@ -20,7 +20,7 @@ from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.brute_force import Missed, Pairs, all_pairs, missed_as_text
 from streamfilter.quality.measured_curve import CurveBin, measured_curve, met_of
 from streamfilter.similarity.shape import Shape
-from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.sketch import Sketcher, Values
 from streamfilter.stops import counted
 
 FLOOR = 0.2
@@ -100,14 +100,20 @@ def measure(
     policy: MatchPolicy,
     kept: NDArray[np.bool_],
     scopes: Sequence[str | None] | None = None,
+    values: Sequence[Values] = (),
 ) -> BruteForceSample:
-    """Compare all pairs of *texts* in one scope, and find which of them share a band.
+    """Compare all pairs of *texts* in one scope that agree in what they must; find shared bands.
 
-    *kept* says which texts a filter forwards: only these can be candidates of later texts.
+    *kept* says which texts a filter forwards: only these can be candidates of later texts. *values*
+    are those beside the texts.
     """
     threshold, floor = policy.threshold, min(FLOOR, policy.threshold)
     pairs = all_pairs(texts, sketcher, floor=floor, contains=policy.contains).within(scopes)
-    keys = sketcher.sketch(texts).keys[:, :-1]
+    sketches = sketcher.sketch(texts, values)
+    keys, contents = sketches.keys[:, :-1], sketches.contents
+    if contents.agreeing:
+        number = contents.agreement
+        pairs = pairs.chosen(number[pairs.later] == number[pairs.earlier])
     shape = Shape.of(sketcher.scheme)
     met = met_of(pairs, keys)
     similar = (pairs.similarity >= threshold) | pairs.contained

@@ -167,6 +167,8 @@ class Scheme:
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
             raise ValueError(f"{self.layout!r} is no layout of bands; use {', '.join(LAYOUTS)}")
+        if any(each.startswith("agree ") for each in self.digests[agreeing_of(self.digests) :]):
+            raise ValueError("the digests that a match must agree in come first in a scheme")
         if min(self.bands, self.rows, self.slots) < 1:
             raise ValueError("bands, rows and slots are 1 or more")
         if self.layout == "random":
