@@ -63,6 +63,7 @@ def run(options: Options) -> BenchResult:
     fresh = texts.documents("english", BYTES, count, seed=11)
     documents = [f"{text}\n{DECORATION}\n{FOOTER}" for text in fresh]
     sketchers = {name: _sketcher(switch) for name, switch in SWITCHES.items()}
+    sketchers["agree_on numbers"] = Sketcher(Scheme(20, 5, digests=("agree numbers",)), seed=SEED)
     sketchers["boilerplate"] = _sketcher({"boilerplate": _table()})
     options.say(f"{len(sketchers)} switches in turns")
     seconds = interleaved(
