@@ -44,6 +44,7 @@ def _table() -> str:
     return known(Table.of([*seen, *unseen], Normalisation(), Shingling(), sample)).digest
 
 
+SCOPE = "index.scope_field"
 SWITCHES: Mapping[str, dict[str, Any]] = {
     "none": {},
     "ansi": {"ansi": True},
@@ -65,9 +66,16 @@ def run(options: Options) -> BenchResult:
     sketchers = {name: _sketcher(switch) for name, switch in SWITCHES.items()}
     sketchers["agree_on numbers"] = Sketcher(Scheme(20, 5, digests=("agree numbers",)), seed=SEED)
     sketchers["boilerplate"] = _sketcher({"boilerplate": _table()})
+    sketchers[SCOPE] = Sketcher(Scheme(20, 5, digests=("scope /tenant",)), seed=SEED)
+    tenants = [(f'"tenant {number % 100}"',) for number in range(count)]
     options.say(f"{len(sketchers)} switches in turns")
     seconds = interleaved(
-        {name: lambda each=each: each.sketch(documents) for name, each in sketchers.items()},
+        {
+            name: lambda each=each, beside=tenants if name == SCOPE else (): each.sketch(
+                documents, beside
+            )
+            for name, each in sketchers.items()
+        },
         repeat=options.repeat,
     )
     rows = [_row(name, took, seconds["none"], count) for name, took in seconds.items()]
