@@ -150,7 +150,7 @@ def _properties(config: Config, known: list[Problem]) -> list[Problem]:
 
 def _format(reading: Reading) -> list[Problem]:
     """Return what the input's format needs and does not have; nothing if its settings are wrong."""
-    if any(problem.key.startswith("input") for problem in reading.problems):
+    if any(each.key.startswith(("input", "index.scope_field")) for each in reading.problems):
         return []
     try:
         reader_for(reading.config)

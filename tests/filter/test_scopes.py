@@ -113,3 +113,18 @@ def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(
     capsys.readouterr()
     assert main(arguments) == 78
     assert "scope /tenant" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["index.scope_field=/text/x", "input.format=text"], "the whole value is the text"),
+        (["index.scope_field=/text/x"], "/text/x is within a text or the id, or holds one"),
+        (["index.scope_field=/tenant", "input.known_id=update"], "an id is known in all scopes"),
+    ],
+)
+def test_a_scope_that_cannot_be_is_a_problem_with_a_cure(
+    settings: list[str], said: str, no_settings: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *(part for each in settings for part in ("--set", each))]) == 78
+    assert said in "".join(capsys.readouterr())
