@@ -45,7 +45,8 @@ TRANSACTIONS = Row("Batches and transactions", (
 CLIENT = Row("Kafka client", (
     Chart("Partitions", "Input partitions that are read, and paused ones by reason.", "short",
           (Query(summed(series("assigned_partitions"), "instance"), "{{instance}}"),
-           Query(summed(series("paused_partitions"), "reason"), "paused: {{reason}}"))),
+           Query(summed(series("paused_partitions"), "reason"), "paused: {{reason}}"),
+           Query(summed(series("input_topics"), "state"), "topics: {{state}}"))),
     Chart("Rebalances", "Changes of ownership over the time shown. lost: a session timed out.",
           "short", (Query(summed(f"increase({series('rebalances_total')}[{RANGE}])", "event"),
                           "{{event}}"),), Form.NUMBER, decimals=0, tall=True),

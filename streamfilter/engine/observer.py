@@ -40,7 +40,7 @@ class Observer:
         self._stuck: dict[str, str] = {}
         self._stamps: dict[str, int] = {}
         """Timestamp of the last committed record, by ``topic/partition``."""
-        self._partitions = 0
+        self._partitions, self._topics = 0, (0, 0)
         self._warned = 0.0
         self._begun, self._said = clock.monotonic(), True
         """The time at which the start began, and whether the present state was logged."""
@@ -121,6 +121,11 @@ class Observer:
         self._partitions = partitions
         self._show_partitions(self.health.status.state)
 
+    def reading(self, topics: int, missing: int) -> None:
+        """Show how many of several *topics* are read, and how many are gone."""
+        self._topics = topics, missing
+        self._show_partitions(self.health.status.state)
+
     def restoring(self, remaining: int) -> None:
         """Show how many changelog records are still to be applied."""
         self.metrics.restoring(remaining)
@@ -177,7 +182,7 @@ class Observer:
     def _show_partitions(self, state: State) -> None:
         # A paused start does not know the number of partitions yet, so it shows at least one.
         paused = {_PAUSES[state]: max(1, self._partitions)} if state in _PAUSES else {}
-        self.metrics.partitions(self._partitions, **paused)
+        self.metrics.partitions(self._partitions, topics=self._topics, **paused)
 
     def loudly(self, message: str) -> None:
         """Log a warning for the operator; the work goes on."""

@@ -29,6 +29,7 @@ VERIFICATIONS = ("confirmed", "rejected", "differs", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
 CHANGELOG_FAULTS = ("settings", "beginning")
+INPUT_TOPICS = ("read", "missing")
 PAUSES = ("disk", "dead_letters", "schemas")
 WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
 
@@ -198,6 +199,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _unknown("consumer_lag_records", "Offsets from what is committed to the end of the input, all partitions together."),
     _unknown("consumer_lag_seconds", "Age of what the input's furthest behind partition waits for: since the timestamp of its last committed record; 0 when caught up."),
     _gauge("assigned_partitions", "Input partitions this process reads."),
+    _gauge("input_topics", "Topics of input.topics by state. missing: the index has numbers for it, and it does not exist now.", "state", INPUT_TOPICS),
     _gauge("paused_partitions", "Input partitions paused, by reason.", "reason", PAUSES),
     _counter("rebalances_total", "Ownership changes.", "event", REBALANCES),
     _unknown("last_commit_timestamp_seconds", "Unix time of the last committed transaction."),

@@ -24,6 +24,7 @@ from streamfilter.model import Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import (
     CATALOGUE,
+    INPUT_TOPICS,
     PAUSES,
     ROCKSDB,
     SIMILARITIES,
@@ -250,9 +251,14 @@ class Metrics:
             age = math.nan if records else 0.0
             self._numbers["consumer_lag_seconds", ""] = age
 
-    def partitions(self, assigned: int, **paused: int) -> None:
-        """Set the number of partitions read, and how many of them are paused, by reason."""
+    def partitions(self, assigned: int, *, topics: tuple[int, int], **paused: int) -> None:
+        """Set the number of partitions read, and how many of them are paused, by reason.
+
+        *topics* are several topics by state (`catalogue.INPUT_TOPICS`).
+        """
         with self._lock:
+            for state, count in zip(INPUT_TOPICS, topics, strict=True):
+                self._numbers["input_topics", state] = count
             self._numbers["assigned_partitions", ""] = assigned
             for reason in PAUSES:
                 self._numbers["paused_partitions", reason] = paused.get(reason, 0)

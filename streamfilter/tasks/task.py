@@ -185,6 +185,9 @@ class Task:
         self.partitions, before = tuple(read), self._read
         self._read = self._plan.names.places(read)
         self._parts.observer.process.left(before.keys() - self._read.keys())
+        exist = len(self._starter.layout.topics)
+        missing = len(self._parts.inputs.table.topics) - exist
+        self._parts.observer.process.reading(exist, missing)
         self.doing = State.RUNNING, ""
         self._show(transactor)
         return StepResult.STARTED
