@@ -322,7 +322,7 @@ class Reader:
             return empty
 
     def _forgetting(self, empty: Unjudged, name: str) -> Unjudged:
-        return replace(empty, forgets=(name,)) if self._updates else empty
+        return replace(empty, forgets=(name,)) if self._updates and name else empty
 
     def _check_text(self, text: str) -> None:
         """Raise TOO_LARGE if *text* is too long, before or after normalisation."""

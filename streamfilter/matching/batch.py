@@ -14,7 +14,14 @@ import numpy as np
 
 from streamfilter.index.ages import Ages
 from streamfilter.index.protocol import Additions, Index
-from streamfilter.matching.forgetting import NOTHING, CutBatch, Forgetting, Forgotten, Tombstone
+from streamfilter.matching.forgetting import (
+    NOTHING,
+    CutBatch,
+    Forgetting,
+    Forgotten,
+    Tombstone,
+    known_as,
+)
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
@@ -75,7 +82,9 @@ class Prepared:
     def versions(self) -> list[Tombstone]:
         """Return the documents, each as a new version of the documents of its id."""
         named = enumerate(zip(self.rows, self.batch.ids, strict=True))
-        return [Tombstone(row, before, id_, replaces=True) for before, (row, id_) in named]
+        return [
+            Tombstone(row, before, known_as(id_), replaces=True) for before, (row, id_) in named
+        ]
 
     @property
     def ids(self) -> dict[int, str]:

@@ -52,6 +52,15 @@ class CutBatch(Exception):
         self.records, self.ordinals = records, ordinals
 
 
+def known_as(document_id: str) -> str | None:
+    """Return the name under which ``known_id`` knows a document; None: its id names nothing.
+
+    This is the one place that says so. An empty id is what records have that have none: with it
+    they would all be versions, or duplicates, of each other.
+    """
+    return document_id or None
+
+
 @dataclass(frozen=True, slots=True)
 class Tombstone:
     """A record that forgets the documents of an id: a tombstone, or a new version of them."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfilter.index.protocol import Index
-from streamfilter.matching.forgetting import FORGET_MAX
+from streamfilter.matching.forgetting import FORGET_MAX, known_as
 from streamfilter.matching.visibility import Visibility
 from streamfilter.similarity.columns import I64, Flags
 
@@ -24,11 +24,12 @@ NONE = -1
 
 def remembered_under(ids: Sequence[str], visible: Visibility, index: Index) -> I64:
     """Return (n,) the ordinal of the index's document that each row of *ids* may see; `NONE`."""
-    distinct = list(dict.fromkeys(ids))
+    distinct = [id_ for id_ in dict.fromkeys(ids) if known_as(id_)]
     named = dict(zip(distinct, index.named(distinct, FORGET_MAX), strict=True))
     found = np.full(len(ids), NONE)
     for row, id_ in enumerate(ids):
-        if len(ordinals := named[id_]):
+        ordinals = named.get(id_)
+        if ordinals is not None and len(ordinals):
             seen = ordinals[visible.meets(np.full(len(ordinals), row), ordinals)]
             found[row] = seen[0] if len(seen) else NONE
     return found
@@ -40,7 +41,8 @@ class SharedIds:
     def __init__(self, ids: Sequence[str], visible: Visibility, *, first_ordinal: int) -> None:
         rows: dict[str, list[int]] = {}
         for row, id_ in enumerate(ids):
-            rows.setdefault(id_, []).append(row)
+            if known_as(id_):
+                rows.setdefault(id_, []).append(row)
         self._groups = [group for group in rows.values() if len(group) > 1]
         self._visible, self._first = visible, first_ordinal
 

@@ -155,12 +155,13 @@ class Law:
 
     def judge(self, me: Arrival) -> Ruling:
         """Decide on the next document, and remember it if it is unique."""
-        if self.rules.known_id == "update":
+        if self.rules.known_id == "update" and me.id:
             self.forget_id(me.id)
         ordinal = self.next_ordinal
         self.next_ordinal += 1
         verdict = self._decide(me)
-        kept = ("unique", "passthrough") if self.rules.known_id == "duplicate" else ("unique",)
+        by_id = self.rules.known_id == "duplicate" and me.id
+        kept = ("unique", "passthrough") if by_id else ("unique",)
         if verdict.verdict in kept:
             self.documents[ordinal] = me
             self.equal.setdefault(me.fingerprint, []).append(ordinal)
@@ -168,7 +169,7 @@ class Law:
         return verdict
 
     def _decide(self, me: Arrival) -> Ruling:
-        if self.rules.known_id == "duplicate":
+        if self.rules.known_id == "duplicate" and me.id:
             same = [ordinal for ordinal, each in self.documents.items() if each.id == me.id]
             if self._remembered(same):
                 return Ruling("exact_duplicate", [(me.id, 1.0, 0)])

@@ -15,7 +15,7 @@ from streamfilter.entities.held_out import partners_in
 from streamfilter.index.protocol import Buckets, Documents, Index
 from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import meetings
-from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
+from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting, known_as
 from streamfilter.matching.known_ids import remembered_under
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
@@ -68,6 +68,8 @@ def lookup(
         visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
     present = sketches.keys_that_count(short=policy.judges_short)
     kept = ~present[:, -1] & policy.keeps_short
+    if kept.any():
+        kept &= np.array([known_as(id_) is not None for id_ in ours.ids])
     same_id = remembered_under(ours.ids, visible, index) if policy.by_id else None
     if same_id is not None:
         present[same_id >= 0] = False

@@ -48,6 +48,8 @@ def came_out(desk: Desk, *records: tuple[str, str | None], **options: str) -> li
         ([("a", TEXT), ("b", OTHER), ("a", OTHER), ("c", TEXT), ("a", OTHER)], [0, 1], [0, 1, 3]),
         # the other document changes, so the next version comes out
         ([("a", TEXT), ("b", TEXT), ("a", OTHER), ("b", TEXT)], [0, 2], [0, 2, 3]),
+        # an empty id names nothing
+        ([("", TEXT), ("", OTHER), ("", TEXT), ("", None)], [0, 1, 3], [0, 1, 3]),
         # an empty and a short text replace the earlier version, too
         ([("a", TEXT), ("a", None), ("b", TEXT)], [0, 1], [0, 1, 2]),
         ([("a", TEXT), ("a", "one"), ("b", TEXT)], [0, 1], [0, 1, 2]),
@@ -68,6 +70,8 @@ def test_an_update_is_judged_without_its_earlier_version(desk, records, judged, 
         # an empty and a short text are remembered for their ids, and are no copies of each other
         ([("a", None), ("b", "one"), ("c", "one"), ("d", ""), ("a", TEXT), ("c", OTHER)],
          [0, 1, 2, 3]),
+        # an empty id names nothing
+        ([("", TEXT), ("", OTHER), ("", TEXT)], [0, 1]),
         # what was withheld is not known by its id
         ([("a", TEXT), ("b", TEXT), ("b", OTHER), ("b", "one")], [0, 2]),
     ],
@@ -80,8 +84,9 @@ def test_a_known_id_alone_makes_a_duplicate(
     assert came_out(desk, *records, **options) == out
     ids = [each["matches"][0]["id"] for each in desk.records(desk.duplicates)
            if each["method"] == "same_id"]  # fmt: skip
-    assert ids == [records[row][0] for row in range(len(records)) if row not in out
-                   and records[row][0] in [records[at][0] for at in out if at < row]]  # fmt: skip
+    came = {row: records[row][0] for row in out}
+    withheld = [(row, id_) for row, (id_, _) in enumerate(records) if row not in out and id_]
+    assert ids == [id_ for row, id_ in withheld if id_ in [came[at] for at in out if at < row]]
     first = desk.outputs
     assert desk.run(desk.path / "in.jsonl", state="s", **options) == 0
     assert desk.run(desk.path / "in.jsonl", state="s", **options) == 0

@@ -39,7 +39,8 @@ class Story(Ageing):
         short = self.rng.choice(SHORT) if known_id == "duplicate" else "exact_only"
         self.policy = replace(self.policy, known_id=known_id, short_text=short)
         self.model.rules = replace(self.model.rules, known_id=known_id, short_text=short)
-        self.ids = [f"d{self.rng.randrange(IDS)}" for _ in self.texts]
+        numbers = [self.rng.randrange(IDS) for _ in self.texts]
+        self.ids = [f"d{number}" if number or known_id == "judge" else "" for number in numbers]
         self.share = self.rng.choice((0.1, 0.5))
         self.unheard = self.forgotten = self.cut = self.updates = 0
 
