@@ -127,7 +127,7 @@ def _several(config: Config) -> Iterator[Problem]:
 def _format(config: Config) -> Iterator[Problem]:
     if config.input.format not in ("text", "fields"):
         yield from _overlaps(config)
-        yield from _agreement(config)
+    yield from _agreement(config)
     yield from _schemas(config)
     yield from _records(config)
 
@@ -242,21 +242,23 @@ def _steps(pointer: str) -> str:
 def _agreement(config: Config) -> Iterator[Problem]:
     """A field that a match must agree in, where there is none."""
     pointers = [each for each in config.verify.agree_on if each.startswith("/")]
-    if config.input.records and config.verify.agree_on:
-        yield Problem("verify.agree_on", "records are compared field by field",
-                      "remove it, and give the field the kind exact in input.fields")  # fmt: skip
-    elif pointers and (config.input.format == "text" or "value" in config.input.text):
+    if config.input.records:
+        if config.verify.agree_on:
+            yield Problem("verify.agree_on", "records are compared field by field",
+                          "remove it, and give the field the kind exact in input.fields"
+                          )  # fmt: skip
+        return
+    if pointers and (config.input.format == "text" or "value" in config.input.text):
         yield Problem("verify.agree_on", f"the whole value is the text: no field {pointers[0]}",
                       "use numbers or urls, or an input.format with fields")  # fmt: skip
+        return
+    scope = config.index.scope_field
     for at, pointer in enumerate(pointers):
-        others = [*config.input.text, config.input.id or "", *pointers[:at]]
+        others = [*config.input.text, config.input.id or "", scope or "", *pointers[:at]]
         for other in others:
             if other.startswith("/") and other != pointer and _overlap(other, pointer):
                 yield Problem("verify.agree_on", f"{pointer} is within {other}, or holds it",
                               "name a field of its own")  # fmt: skip
-        if "*" in pointer.split("/"):
-            yield Problem("verify.agree_on", f"{pointer} leads into an array",
-                          "name a field of an object; a whole array is a value, too")  # fmt: skip
 
 
 def _records(config: Config) -> Iterator[Problem]:
@@ -384,7 +386,8 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     *shapes.CHECKS,
     boilerplate.CHECK,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
-      "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
+      "input.schema_file", "input.registry", "input.framing", "input.message", "verify",
+      "index.scope_field"), _format),
     (("input.known_id", "input.id", "input.format", "input.empty_text",
       "input.short_text"), _known_ids),
     (("index.scope_field", "input"), _scope),

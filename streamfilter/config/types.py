@@ -181,6 +181,15 @@ def check_field(value: str) -> str:
     return check_pointer(value)
 
 
+def check_subject(value: str) -> str:
+    """Return *value* if it is ``numbers``, ``urls``, or a JSON Pointer to one field."""
+    if value in ("numbers", "urls"):
+        return value
+    if not value.startswith("/"):
+        raise ValueError("expected numbers, urls, or a JSON Pointer to a field, such as /date")
+    return check_field(value)
+
+
 def check_text(value: str) -> str:
     """Return *value* if it says where a text is: a pointer, or ``value``."""
     return value if value == "value" else check_pointer(value)
@@ -264,7 +273,8 @@ TopicNames = Annotated[
 """Topics of the input, some of them by a pattern."""
 Pointer = Annotated[str, AfterValidator(check_pointer), _spelled(re.compile("/.*"))]
 FieldPlace = Annotated[str, AfterValidator(check_field), _spelled(re.compile("/.*"))]
-Subject = Literal["numbers", "urls"] | FieldPlace
+Subject = Annotated[str, AfterValidator(check_subject), _spelled(re.compile("numbers|urls|/.*"))]
+"""What a match must agree in."""
 _TEXT = {"type": "string", "pattern": "^(/.*|value)$"}
 Texts = Annotated[
     tuple[Annotated[str, AfterValidator(check_text)], ...],

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from streamfilter.config.loading import load_config
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import beside, explain
@@ -14,6 +15,7 @@ from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.similarity.digests import numbers_in, urls_in
 from streamfilter.similarity.scheme import Normalisation, Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.stops import ConfigError
 from tests.pipeline.test_sequential_model import run_in_batches, story
 
 SEED = bytes(range(16))
@@ -121,6 +123,34 @@ def test_an_equal_text_with_another_value_is_no_duplicate(text):
     again = Sketches.from_bytes(other.to_bytes())
     assert again.contents.agreement == other.contents.agreement != one.contents.agreement
     assert (sketcher.keys_of(again.contents) == other.keys).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (("input.format=text", "verify.agree_on=[/date]"), "the whole value is the text"),
+        (("verify.agree_on=[x]",), "numbers, urls, or a JSON Pointer"),
+        (("verify.agree_on=[/a/*]",), "one field"),
+        (("verify.agree_on=[/text/a]",), "/text/a is within /text"),
+        (("verify.agree_on=[/a/b]", "index.scope_field=/a"), "/a/b is within /a"),
+        (("input.format=fields", "input.fields./a=words", "verify.agree_on=[numbers]"),
+         "records are compared field by field"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_agreed_in_is_refused(settings, problem):
+    with pytest.raises(ConfigError, match=problem):
+        load_config((), {}, settings)
+
+
+def test_scope_and_agreement_are_one_scheme_whatever_the_order_of_the_list():
+    names = ("verify.agree_on=[urls,/a,numbers,/a]", "index.scope_field=/t")
+    scheme = load_config((), {}, names).scheme()
+    assert scheme.digests == ("scope /t", "agree /a", "agree numbers", "agree urls")
+    assert scheme.agree_on == ("/t", "/a", "numbers", "urls")
+    sketcher = Sketcher(scheme_of(scheme.as_json()), seed=SEED)
+    sketches = sketcher.sketch(["one 1 text of words"] * 3, [["x", "v"], ["x", "v"], ["y", "v"]])
+    first, second, third = sketches.contents.agreement.tolist()
+    assert first == second != third
 
 
 def test_two_documents_that_share_a_band_are_compared_with_the_reason():
