@@ -141,7 +141,7 @@ def _against(place: OpenIndex, sketches: Sketches, against: str) -> dict[str, An
     chance = None if scheme.fields else Shape.of(scheme).probability(pair.other.finding.similarity)
     why, theirs_is = pair.why, stored.contents.digests[:, 0] if scheme.scope else None
     if theirs_is is not None and theirs_is[0] != sketches.contents.digests[0, 0]:
-        why, chance = "they are of different scopes, so they never meet", 0.0
+        why, chance = "they are of different scopes, so they never meet", None
     return {**_candidate(place, pair.other), "why": why, "chance_to_meet": chance}
 
 

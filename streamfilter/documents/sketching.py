@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.strict_json import parse_json
+from streamfilter.documents.pointers import DEPTH, Unreadable
+from streamfilter.documents.strict_json import check_depth, parse_json
 from streamfilter.documents.values import canonical
 from streamfilter.model import Document
 from streamfilter.similarity.scheme import Scheme
@@ -31,8 +31,10 @@ def values_in(scheme: Scheme, scope: str) -> tuple[str | None, ...]:
 
     A scope is written as JSON (``7``, ``null``), or is the plain string itself (``north``).
     """
+    written = scope.encode("utf-8", "surrogatepass")
     try:
-        value = parse_json(scope.encode("utf-8", "surrogatepass"))
+        check_depth(written, DEPTH)
+        value = parse_json(written)
     except Unreadable:
         value = scope
     return canonical(value, ()), *[None] * (len(scheme.pointers) - 1)

@@ -102,7 +102,13 @@ def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(
         main([*asked, *state])
         return "".join(capsys.readouterr())
 
-    for scope, found in (("t1", "a"), ("7", "b"), ('"7"', None), ("null", None)):
+    for scope, found in (
+        ("t1", "a"),
+        ("7", "b"),
+        ('"7"', None),
+        ("null", None),
+        ("[" * 9_999, None),
+    ):
         matches = json.loads(said("query", NEAR, "--scope", scope, "-o", "json"))["matches"]
         assert [each["id"] for each in matches] == ([found] if found else [])
     why = "they are of different scopes, so they never meet"
