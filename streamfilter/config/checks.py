@@ -93,8 +93,8 @@ def _topics(config: Config) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for key, topic in config.topics.items():
         other = first.setdefault(topic, key)
-        if other != key:
-            read = other.startswith("input.topic")
+        read = other.startswith("input.topic")
+        if other != key and not (read and key.startswith("input.topic")):
             why = "its own output would be read again" if read else "the two mix"
             yield Problem(key, f"{topic!r} is also {other}: {why}", "give each its own topic")
     if config.input.topics:

@@ -104,7 +104,9 @@ def decode_table(field: object) -> InputTable:
     runs = []
     for run in field if isinstance(field, list) else [None]:
         match run:
-            case [str(name), str(id_), int(count)] if name and 0 < count <= NUMBERS_MAX:
+            case [str(name), str(id_), int(count)] if (
+                name and 0 < count <= NUMBERS_MAX and type(count) is int
+            ):
                 runs.append(InputTopic(name, id_, count))
             case _:
                 raise FormatError(f"a table of input topics has the run {run!r}")

@@ -304,3 +304,32 @@ def test_no_setting_given_anything_answers_in_the_words_of_a_library(section, tm
                 assert not re.search(
                     r"class|valid|Input|Tuple|String|should|pydantic", problem.got
                 ), f"{key}: {value}"
+
+
+SEVERAL = ("output.unique=u", "output.duplicates=d", "output.dead_letter=l")
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "said"),
+    [
+        (["input.topics=[a]", "input.topic=b"], "input.topics", "input.topic is set, too"),
+        (["input.topics=[a, a]"], "input.topics", "it has a topic twice"),
+        (["input.topics=[a]", "index.scope=partition"], "input.topics", "of one topic"),
+        (["input.topics=[u]"], "output.unique", "its own output would be read again"),
+        (["input.topics=['d*']"], "output.duplicates", "'d' fits input.topics"),
+        (["input.topics=['*.changelog']"], "index.changelog", "fits input.topics"),
+        (["input.topics=[a, b c]"], "input.topics", "got 'b c'"),
+        (["input.topics=a"], "input.topics", "expected a list"),
+        (["input.topics=['']"], "input.topics", "expected a topic name"),
+    ],
+)
+def test_what_a_list_of_topics_cannot_be_is_named(settings: list[str], key: str, said: str):
+    problem = only(problems_of(*SEVERAL, *settings))
+    assert problem.key == key
+    assert said in str(problem)
+
+
+def test_several_topics_have_no_default_outputs():
+    keys = [problem.key for problem in problems_of("input.topics=[a]")]
+    assert keys == ["output.dead_letter", "output.duplicates", "output.unique"]
+    assert problems_of(*SEVERAL, "input.topics=[a, 'news.*']") == []

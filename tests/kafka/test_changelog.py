@@ -33,12 +33,14 @@ from streamfilter.index.ages import Ages, ages_of
 from streamfilter.index.directory.identity import decode_identity
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import encode_documents, recorded
+from streamfilter.index.input_table import InputTable, table_of
 from streamfilter.index.journal import decode_mark, encode_mark
 from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.rocks.window_write import records_of
 from streamfilter.index.selection import subset
-from streamfilter.model import BatchMark, Span, Window
+from streamfilter.model import BatchMark, InputTopic, Span, Window
 from streamfilter.similarity.columns import Widths
+from streamfilter.stops import Stop
 from tests.index import samples
 from tests.index.samples import identity
 from tests.support.columns import same_columns
@@ -245,6 +247,36 @@ def test_a_header_with_an_impossible_cap_is_refused(cap: str) -> None:
     body = f'{{"bucket_cap":{cap}}}'.encode()
     with pytest.raises(FormatError, match="a header record has the bucket_cap"):
         decode_header(bytes([1, HEADER]) + body)
+
+
+TOPICS = InputTable((InputTopic("b", "id of b", 2), InputTopic("a", "", 1)))
+
+
+def test_a_header_tells_the_numbers_of_several_topics_and_one_of_one_topic_is_as_it_was() -> None:
+    grown = TOPICS.extended([InputTopic("a", "id of a", 2), InputTopic("0", "", 1)])
+    for table in (TOPICS, grown):
+        value = encode_header(Header(identity().encode(), "ours", 5, inputs=table))
+        assert decode_header(value).inputs == table
+        assert value[0] == 6
+    assert grown.spots == [("b", 0), ("b", 1), ("a", 0), ("0", 0), ("a", 1)]
+    assert grown.topics["a"] == InputTopic("a", "id of a", 2)
+    alone = encode_header(Header(identity().encode(), "ours", 5))
+    assert alone[0] == 1
+    assert b"inputs" not in alone
+    with pytest.raises(Stop, match="more than 65536 partitions"):
+        TOPICS.extended([InputTopic("a", "", 65_536)])
+
+
+@pytest.mark.parametrize(
+    "table", ["null", "{}", "[1]", "[[]]", '[["a","",0]]', '[["a","",-1]]', '[["","",1]]',
+              '[["a",null,1]]', '[["a","",true]]', '[["a","",65537]]', '[["a","",1.0]]',
+              '[["a","",65536],["b","",1]]', '[["a","",1,2]]']
+)  # fmt: skip
+def test_a_header_with_an_impossible_table_is_refused(table: str) -> None:
+    with pytest.raises(FormatError, match="a table of input topics"):
+        decode_header(bytes([6, HEADER]) + f'{{"inputs":{table}}}'.encode())
+    with pytest.raises(FormatError):
+        table_of(table.encode())
 
 
 @given(st.binary(max_size=200))
