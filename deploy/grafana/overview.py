@@ -56,9 +56,10 @@ HEALTH = Row("Health", (
           "short to be signed; – until a round has ended, and where tombstones or updates forget.",
           "percentunit", (Query(smallest(series("audit_recall_lower")), "at least"),),
           Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
-    Chart("Recall, audited", "Estimate of the same, of the latest rounds of the audit (some 4,000 "
-          "arrivals, each held against the whole index). Does not see what comes next: it speaks "
-          "of what passed. – until a round has ended, and where tombstones or updates forget.",
+    Chart("Recall, audited", "Estimate of the same, of the latest rounds of the audit (4,000 to "
+          "40,000 arrivals, each held against the whole index). Does not see what comes next: it "
+          "speaks of what passed. – until a round has ended, and where tombstones or updates "
+          "forget.",
           "percentunit", (Query(smallest(series("audit_recall")), "recall"),),
           Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
     Chart("Waiting", "Input records behind the end, all partitions of all processes.",

@@ -1,9 +1,9 @@
 """The quality of this process's verdicts: figures, and the confidence of each.
 
 A figure is an interval only if its assumptions hold. Otherwise it is a bound or unknown, with the
-reason. Only the latest rounds of the audit (`quality.audit`) that together hold `SAMPLED_MIN`
-chosen arrivals are kept. A figure over the whole life of a process would hide that a change of the
-input made it worse an hour ago.
+reason. Only the latest rounds of the audit (`quality.audit`) are kept that together hold enough
+chosen arrivals (`_wanted`). A figure over the whole life of a process would hide a change of the
+input for long.
 
 *Recall* is withheld / (withheld + missed), separately for equal and for different texts. The number
 withheld is known. The number missed is estimated from a random sample of the rounds' unique
@@ -17,9 +17,10 @@ bound of a figure then assumes the worse case. A bound that then says nothing is
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,12 @@ from streamfilter.quality.population import LEVEL, bounds
 from streamfilter.similarity.columns import F64, I64, Flags, distinct
 from streamfilter.similarity.estimators import share_of_families
 
-SAMPLED_MIN = 4_000
-"""Smallest number of chosen arrivals in the window, if there were so many."""
+SAMPLED_MIN, SAMPLED_MAX = 4_000, 40_000
+"""Bounds on the chosen arrivals in the window (`_wanted`), if there were so many."""
+WIDTH = 0.05
+"""Wanted width of the interval of recall."""
+FOUND = 12
+"""Upper bound on the misses of a sample in which a few were found: it sets the sample's size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +86,9 @@ class Quality:
     def audited(self, found: Round) -> None:
         """Add a round; drop the oldest rounds that the window does not need."""
         self._window.append(found)
-        sizes = [len(each.hashes) for each in self._window]
-        while sum(sizes) - sizes[0] >= SAMPLED_MIN:
+        wanted = _wanted(self._window)
+        while len(self._window) > 1 and _pooled(islice(self._window, 1, None)) >= wanted:
             self._window.popleft()
-            del sizes[0]
         for figure, errors in ({} if self.blind else errors_of(found)).items():
             self.changes[figure].see(errors.tolist())
 
@@ -107,6 +111,27 @@ class Quality:
         score = None if watch.share is None else round(watch.share, 6)
         why = (self.blind or UNSEEN) if score is None else ""
         return {"score": score, "changes": watch.changes, "why": why}
+
+
+def _wanted(rounds: Iterable[Round]) -> int:
+    """Return how many chosen arrivals the window needs for an interval of `WIDTH`.
+
+    The fewer duplicates there are, the more unique arrivals must be audited: a missed one weighs
+    more. With 1 % of near-duplicates it is 24,000, with 10 % 2,400, which is raised to 4,000.
+    """
+    counts = Counter[ArrivalKind]()
+    for each in rounds:
+        counts.update(each.population)
+    near = counts[ArrivalKind.NEAR]
+    share = near / max(near + counts[ArrivalKind.UNIQUE], 1)
+    return round(min(max(SAMPLED_MIN, FOUND / (WIDTH * max(share, 1e-9))), SAMPLED_MAX))
+
+
+def _pooled(rounds: Iterable[Round]) -> int:
+    """Return how many chosen arrivals of *rounds* are left at the strictest limit of all."""
+    kept = list(rounds)
+    limit = np.uint64(min(each.limit for each in kept))
+    return sum(int((each.hashes <= limit).sum()) for each in kept)
 
 
 SAMPLED = (

@@ -134,6 +134,24 @@ def test_copies_behind_variants_are_judged_twice_not_over_and_over(asked):
     assert sum(asked) <= 2 * 1_000
 
 
+def test_a_flood_of_hopeful_variants_is_compared_with_as_many_as_are_estimated(monkeypatch):
+    """None of them matches, so each document goes on to the last of its candidates."""
+    enemy, flood, compared = Enemy(2), Flood(sketcher=SKETCHER), []
+    judged = Verifier.round
+
+    def counted(self, asked, own):
+        found = judged(self, asked, own)
+        compared.append(len(self._compared[0]))
+        return found
+
+    flood.take(enemy.variants(Flooding(600, 9, 0)))
+    monkeypatch.setattr(Verifier, "round", counted)
+    for text in enemy.variants(Flooding(30, 9, 0)):
+        flood.take([text])
+    assert POLICY.max_candidates < max(compared) <= POLICY.max_estimated
+    assert sum(compared) > 15 * 8 * POLICY.max_candidates
+
+
 def test_texts_of_one_template_fill_buckets_that_count_what_they_leave_out(asked):
     rng = random.Random(2)
     template = words(rng, 60)
