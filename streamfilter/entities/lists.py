@@ -3,7 +3,7 @@
 The lists are our own and short on purpose: a wrong pair joins two persons, and a missing pair only
 costs a few points. Their sources are:
 
-- nicknames: short forms in everyday use, written down by us. All but 15 of the English ones are
+- nicknames: short forms in everyday use, written down by us. All but 19 of the English ones are
   also in the list of carltonnorthern/nicknames (Apache-2.0); the others have no list behind them.
 - addresses: Publication 28 of the US Postal Service, appendices B and C, and everyday German,
   French, Spanish and Italian abbreviations.

@@ -54,7 +54,7 @@ class RecordSketcher:
         keys' hashes. A sample has the tokens of the fields that are present. A payload is the
         normalised record, with the held-out field.
         """
-        count, fields = len(texts), len(self.kinds)
+        count = len(texts)
         hashes = np.zeros((count, self._width), np.uint64)
         fingerprints = np.zeros((count, 16), np.uint8)
         samples: list[U32] = []
@@ -75,7 +75,6 @@ class RecordSketcher:
         signatures[sizes == 0] = 0
         starts = np.concatenate(([0], np.cumsum(sizes)))
         tokens = np.concatenate([np.zeros(0, np.uint32), *samples])
-        assert hashes.shape[1] >= fields
         return Contents(fingerprints, signatures, Samples(tokens, starts, sizes), payloads)
 
     def _keys(self, values: Sequence[str]) -> list[str]:
