@@ -104,6 +104,8 @@ def decode_table(field: object) -> InputTable:
     runs = []
     for run in field if isinstance(field, list) else [None]:
         match run:
+            case [_, _, bool()]:
+                raise FormatError(f"a table of input topics has the run {run!r}")
             case [str(name), str(id_), int(count)] if (
                 name and 0 < count <= NUMBERS_MAX and type(count) is int
             ):
