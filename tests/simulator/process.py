@@ -60,6 +60,9 @@ class Teller(Observer):
     def loudly(self, message: str) -> None:
         self._world.tell(self._life.name, f"! {message}")
 
+    def reading(self, exist: int, missing: int) -> None:
+        """Only a metric says which topics of a pattern are read."""
+
     def stuck(self, task: str, reason: str) -> None:
         """Nothing in this world makes a consumer get nothing for ever: that would be false."""
         if reason:
