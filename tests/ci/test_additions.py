@@ -28,8 +28,6 @@ HELD_BY = (
 VERB = '''\
 """``label``: what this filter is called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -20,7 +20,7 @@ from typing import Any
 
 from deploy.local.node import Node
 
-ADD_OFFSETS, END_TXN, TXN_OFFSETS, PRODUCE, FETCH, HEARTBEAT = 25, 26, 28, 0, 1, 12
+END_TXN, PRODUCE = 26, 0
 INIT_PRODUCER_ID, METADATA = 22, 3
 CHUNK_BYTES = 16 * 1024
 QUEUE_CHUNKS = 64

@@ -16,7 +16,6 @@ from deploy.local.real import RealKafka
 from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, PRODUCE, Proxy, Weather
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
-from tests.support.forge import Forge
 from tests.support.stage import Stage
 
 SEED = 20_261_122
@@ -104,9 +103,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def life(
-    kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
+def life(kafka, forge, tmp_path_factory):
     with RealKafka() as own, Proxy.of(own.nodes[0]) as proxy:
         stage = Stage(own.bootstrap, tmp_path_factory.mktemp("seen"), launch=forge.launch)
         common = {"bootstrap.servers": own.bootstrap_proxied}

@@ -76,9 +76,7 @@ def test_an_update_is_judged_without_its_earlier_version(desk, records, judged, 
         ([("a", TEXT), ("b", TEXT), ("b", OTHER), ("b", "one")], [0, 2]),
     ],
 )  # fmt: skip
-def test_a_known_id_alone_makes_a_duplicate(
-    desk: Desk, records: list[tuple[str, str | None]], out: list[int], batch: int
-) -> None:
+def test_a_known_id_alone_makes_a_duplicate(desk, records, out, batch):
     (desk.path / "config.yaml").write_text("input: {known_id: duplicate}")
     options = {"config": str(desk.path / "config.yaml"), "set": f"batch.documents={batch}"}
     assert came_out(desk, *records, **options) == out
@@ -93,9 +91,7 @@ def test_a_known_id_alone_makes_a_duplicate(
     assert desk.outputs == first, "read again, each gets its verdict"
 
 
-def test_what_is_withheld_for_its_id_is_not_judged_by_its_text(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_withheld_for_its_id_is_not_judged_by_its_text(desk, capsys):
     path = file_of(desk, ("a", TEXT), ("a", OTHER), ("b", OTHER), ("c", f"{OTHER} x"))
     arguments = ["evaluate", str(path), "--set", "input.known_id=duplicate", "-o", "json"]
     assert main(arguments) == 0
@@ -103,9 +99,7 @@ def test_what_is_withheld_for_its_id_is_not_judged_by_its_text(
     assert found["withheld_by_id"] == found["precision"]["of"] == found["precision"]["right"] == 1
 
 
-def test_an_empty_text_is_a_short_one_where_ids_decide(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_text_is_a_short_one_where_ids_decide(desk, capsys):
     (desk.path / "config.yaml").write_text("input: {known_id: duplicate, empty_text: drop}")
     assert desk.run(file_of(desk, ("a", TEXT)), config=desk.path / "config.yaml") == 78
     assert "set it to forward, as input.short_text" in capsys.readouterr().err

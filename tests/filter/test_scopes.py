@@ -1,7 +1,5 @@
 """`index.scope_field`: documents of different scopes never match, and one scope is as it was."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 from streamfilter.cli import main
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
-from tests.filter.tables import FORMATS, Format
+from tests.filter.tables import FORMATS
 
 SCOPED = ("--set", "index.scope_field=/tenant")
 TEXT = " ".join(f"w{number}" for number in range(40))
@@ -50,9 +48,7 @@ def test_only_documents_of_one_scope_match(desk: Desk, values: list[Any], unique
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda each: each.name)
-def test_scopes_are_columns_of_rows_and_a_file_without_the_column_is_refused(
-    desk: Desk, format: Format, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scopes_are_columns_of_rows_and_a_file_without_the_column_is_refused(desk, format, capsys):
     rows = [{**each, "tenant": f"t{n % 3}"} for n, each in enumerate(stories(200))]
     assert main([*desk.arguments(write(desk.path / "in.jsonl", lines_of(rows))), *SCOPED]) == 0
     wanted = [each["id"] for each in desk.records(desk.duplicates)]
@@ -64,9 +60,7 @@ def test_scopes_are_columns_of_rows_and_a_file_without_the_column_is_refused(
     assert "no column tenant" in capsys.readouterr().err
 
 
-def test_each_tenant_gets_what_it_would_get_alone(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_tenant_gets_what_it_would_get_alone(desk, capsys):
     rows = [{**each, "tenant": f"t{n % 3}"} for n, each in enumerate(stories(300))]
     path = write(desk.path / "in.jsonl", lines_of(rows))
     assert main([*desk.arguments(path), *SCOPED]) == 0
@@ -88,9 +82,7 @@ def test_each_tenant_gets_what_it_would_get_alone(
     assert all(tenants[each["id"]] == tenants[each["other"]] for each in pairs)
 
 
-def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(desk, capsys):
     rows = [{"id": "a", "text": TEXT, "tenant": "t1"}, {"id": "b", "text": NEAR, "tenant": 7}]
     path = write(desk.path / "in.jsonl", lines_of(rows))
     arguments = desk.arguments(path, state="state")

@@ -13,11 +13,9 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from deploy.local.real import RealKafka
 from streamfilter.killpoints import VARIABLE
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
-from tests.support.forge import Forge
 from tests.support.stage import Stage
 from tests.support.topics import end_offsets
 
@@ -44,9 +42,7 @@ def finish(stage: Stage, process: FilterProcess) -> dict[str, tuple[str, str | N
 
 
 @pytest.fixture(scope="module")
-def undisturbed(
-    kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, tuple[str, str | None]]:
+def undisturbed(kafka, forge, tmp_path_factory):
     """The verdicts of one process on the story, with nothing in its way."""
     directory = tmp_path_factory.mktemp("undisturbed")
     stage = Stage(kafka.bootstrap, directory, launch=forge.launch)

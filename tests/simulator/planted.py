@@ -14,7 +14,6 @@ from streamfilter.engine import (
     forwarding,
     inputs,
     micro_batches,
-    pace,
     refusals,
     start_checks,
     transaction,
@@ -22,7 +21,6 @@ from streamfilter.engine import (
     writer_check,
 )
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
-from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index import input_table, memory
 from streamfilter.index.bands import bucket_overflow as longer
@@ -135,31 +133,6 @@ def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(forwarding.Forwarder, "written", written)
 
 
-def committed_twice(patch: pytest.MonkeyPatch) -> None:
-    """A transaction whose commit had to be repeated is sent once more."""
-    real = transaction.Transactions.run
-
-    def run(self: Any, *args: Any) -> int | None:
-        offset = real(self, *args)
-        return real(self, *args) if self.worn and offset is not None else offset
-
-    patch.setattr(transaction.Transactions, "run", run)
-
-
-def no_seek_after_an_abort(patch: pytest.MonkeyPatch) -> None:
-    """After an abort the next records are taken, not the same ones."""
-    real = transactor.Transactor.step
-
-    def step(self: Any, timeout: float) -> StepResult:
-        done = real(self, timeout)
-        if done is StepResult.RETRY:
-            self._held = []
-        return done
-
-    patch.setattr(transactor.Transactor, "step", step)
-    only_in_worlds(patch, rates={**CALM, "produce_fails": 0.1})
-
-
 def own_counters_kept_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
     """A task that comes back to a process goes on where that process had left it."""
     left: dict[Any, tuple[Any, Any]] = {}
@@ -219,33 +192,6 @@ def a_blamed_batch_is_refused_whole(patch: pytest.MonkeyPatch) -> None:
         return real(self, items, blame and replace(blame, each=True))
 
     patch.setattr(refusals.Refusals, "learn", learn)
-
-
-def undelivered_batches_keep_their_size(patch: pytest.MonkeyPatch) -> None:
-    """A batch that does not pass in a transaction's time is sent whole again."""
-    always = property(lambda self: 1.0, lambda self, value: None)
-    patch.setattr(pace.Pace, "share", always, raising=False)
-    only_in_worlds(patch, thin=3, batch=5)
-
-
-def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A full disk loses step 13, and the next batch is judged all the same.
-
-    The index has to forget it too: while it is owed a write it answers nothing, and the process
-    would end and restore it.
-    """
-    real = transactor.Transactor._apply
-
-    def apply(self: Any) -> StepResult:
-        done = real(self)
-        if done is StepResult.DISK_FULL:
-            self._owed = None
-            self._index.drop_owed()
-            return StepResult.MOVED
-        return done
-
-    patch.setattr(transactor.Transactor, "_apply", apply)
-    only_in_worlds(patch, rates={**CALM, "disk_full": 0.2, "crash": 0.01})
 
 
 def a_lost_changelog_is_begun_anew(patch: pytest.MonkeyPatch) -> None:
@@ -321,12 +267,6 @@ def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
 
 
-def positions_stay_before_markers(patch: pytest.MonkeyPatch) -> None:
-    """A batch ends behind its last record, and an idle task commits what it had."""
-    real = TaskPosition._past
-    patch.setattr(TaskPosition, "_past", lambda self, reached: real(self, {}))
-
-
 def where_the_last_assignment_stood_is_believed(patch: pytest.MonkeyPatch) -> None:
     """As `Consumer.position` says for a while after an assign; what was taken is dropped then."""
     real = SimSource.reached
@@ -356,12 +296,6 @@ def nobody_looks_whose_records_lie_between(patch: pytest.MonkeyPatch) -> None:
     """What stands in the changelog between two transactions of ours is taken for ours."""
     patch.setattr(writer_check.WriterCheck, "check", lambda self, last, *, count: None)
     patch.setattr(chapters, "DISASTERS", (chapters.changelog_shared,))
-
-
-def a_batch_is_ours_by_its_number(patch: pytest.MonkeyPatch) -> None:
-    """Whatever bears the number that must come next is taken for ours."""
-    patch.setattr(restore.Replay, "_refuse_stranger", lambda self, entry, batch: None)
-    patch.setattr(chapters, "DISASTERS", (chapters.changelog_taken_over,))
 
 
 def longer_keys_are_not_restored(patch: pytest.MonkeyPatch, most: int = 0) -> None:
@@ -446,11 +380,6 @@ def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
         return np.full(len(records), max(before, now))
 
     patch.setattr(Retention, "stream_times", stream_times)
-
-
-AGEING = {"retentions": (Retention(documents=2, time=4_000, least=100),), "batch": 5,
-          "template": False, "thin": None, "forgets": 0.0, "rates": CALM}  # fmt: skip
-"""Windows are long, so batches are: no window begins within them."""
 
 
 FORGETTING = {"forgets": 0.4, "retentions": (UNLIMITED,), "template": False, "thin": None}
@@ -544,11 +473,6 @@ def the_changelog_is_cut_off_before_the_commit(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(transactor.Transactor, "_decide", decide)
 
 
-def a_restore_does_not_hear_of_windows(patch: pytest.MonkeyPatch) -> None:
-    """The header is read past where it begins a window."""
-    patch.setattr(restore.Replay, "_begin_window", lambda self, entry, window: None)
-
-
 def new_partitions_are_read_from_their_end(patch: pytest.MonkeyPatch) -> None:
     """What came before a new partition was noticed is passed over."""
     real = task_start.TaskStart._position
@@ -638,13 +562,10 @@ PLANTED = tuple(
         (the_forgotten_leave_before_what_came_before, "state"),
         (a_tombstone_read_again_forgets_again, "state"),
         (a_record_is_dropped, "lost"),
-        (committed_twice, "doubled"),
-        (no_seek_after_an_abort, "changelog"),
         (own_counters_kept_after_a_takeover, "changelog"),
         (changelog_end_is_the_last_stable_offset, "stop"),
         (a_worn_producer_goes_on, "doubled"),
         (undelivered_records_wear_nobody, "lost"),
-        (a_failed_write_is_forgotten, "state"),
         (a_lost_changelog_is_begun_anew, "refusal"),
         (another_record_is_not_noticed, "refusal"),
         (judged_in_the_order_of_arrival, "changelog"),
@@ -652,14 +573,11 @@ PLANTED = tuple(
         (a_standby_goes_on_beside_the_owner, "locked"),
         (a_standby_forgets_what_it_could_not_write, "state"),
         (a_write_is_owed_beyond_its_tail, "stuck"),
-        (positions_stay_before_markers, "stop"),
         (where_the_last_assignment_stood_is_believed, "stop"),
         (a_full_disk_ends_an_opening, "stop"),
         (refused_records_are_tried_again, "stuck"),
         (a_blamed_batch_is_refused_whole, "changelog"),
-        (undelivered_batches_keep_their_size, "stuck"),
         (nobody_looks_whose_records_lie_between, "refusal"),
-        (a_batch_is_ours_by_its_number, "refusal"),
         (time_is_the_clocks, "changelog"),
         (an_own_earlier_version_is_met, "misjudged"),
         (an_update_is_forgotten_by_a_replay, "state"),
@@ -668,7 +586,6 @@ PLANTED = tuple(
         (copies_are_restored_without_pages, "state"),
         (a_window_is_dropped_before_the_commit, "state"),
         (the_changelog_is_cut_off_before_the_commit, "trimmed"),
-        (a_restore_does_not_hear_of_windows, "state"),
         (longer_keys_are_not_restored, "state"),
         (a_second_split_is_not_restored, "state"),
         (new_partitions_are_read_from_their_end, "changelog"),

@@ -5,7 +5,7 @@ import struct
 
 ALTER_CLIENT_QUOTAS, VERSION, CORRELATION = 49, 0, 7
 TIMEOUT_SECONDS = 30
-PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
+PRODUCER = "producer_byte_rate"
 
 
 def _text(value: str) -> bytes:
