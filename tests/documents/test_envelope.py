@@ -3,16 +3,16 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 import streamfilter
 from streamfilter.engine.forwarding import Destinations, Forwarder, Style
 from streamfilter.matching import envelope
 from streamfilter.matching.evidence_headers import PREFIX
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
-from tests.documents.json_schema import violations
 
 SCHEMA_FILE = Path(streamfilter.__file__).parent / "schemas" / "envelope.json"
-SCHEMA = json.loads(SCHEMA_FILE.read_text())
+SCHEMA = Draft202012Validator(json.loads(SCHEMA_FILE.read_text()))
 SOURCE = Source("docs", 1, 90210)
 NEAR = Decision(
     Verdict.NEAR_DUPLICATE,
@@ -72,14 +72,14 @@ def test_headers_say_what_the_envelope_says(decision: Decision) -> None:
 @pytest.mark.parametrize("value", [b'{"text":"\xc3\xa9"}', b"\xff\x00", b"", None])
 def test_every_envelope_keeps_the_published_schema(decision: Decision, value: bytes | None) -> None:
     record = json.loads(envelope.encode(envelope.with_payload(evidence(decision), value)))
-    assert violations(record, SCHEMA, SCHEMA) == []
-    assert violations(evidence(decision), SCHEMA, SCHEMA) == []
+    SCHEMA.validate(record)
+    SCHEMA.validate(evidence(decision))
 
 
 @pytest.mark.parametrize("code", ErrorCode)
 def test_every_dead_letter_keeps_the_published_schema(code: ErrorCode) -> None:
     record = envelope.rejection(Malformed(code, "why"), source=SOURCE)
-    assert violations(envelope.with_payload(record, b"x"), SCHEMA, SCHEMA) == []
+    SCHEMA.validate(envelope.with_payload(record, b"x"))
     assert record["error"] == {"stage": "read", "code": code.value, "message": "why"}
 
 
@@ -89,7 +89,7 @@ def test_every_dead_letter_keeps_the_published_schema(code: ErrorCode) -> None:
      ("threshold", 0), ("payload", "x"), ("schema", 2), ("matches_truncated", 0)],
 )  # fmt: skip
 def test_the_schema_refuses_what_is_wrong(key: str, value: object) -> None:
-    assert violations({**evidence(NEAR), key: value}, SCHEMA, SCHEMA) != []
+    assert not SCHEMA.is_valid({**evidence(NEAR), key: value})
 
 
 @pytest.mark.parametrize("value", [b"plain", "grüße\x00".encode(), b"\xff\xfe", b""])

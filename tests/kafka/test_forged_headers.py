@@ -13,7 +13,6 @@ import pytest
 
 from streamfilter.engine.ports import Outgoing
 from streamfilter.model import Headers, Record, Source
-from tests.documents.json_schema import violations
 from tests.documents.test_envelope import SCHEMA
 from tests.kafka.story import TIMESTAMP
 from tests.kafka.test_error_policy import STYLE, World
@@ -100,7 +99,7 @@ def test_beside_an_envelope_no_header_is_taken_for_ours(mode: str) -> None:
     assert duplicate.headers == MOVED
     assert ours(duplicate) == {}
     told = json.loads(duplicate.value or b"")
-    assert violations(told, SCHEMA, SCHEMA) == []
+    SCHEMA.validate(told)
     assert (duplicate.key, told["id"], told["verdict"], told["canonical_id"]) == (
         b"k", "b", "exact_duplicate", "a"
     )  # fmt: skip

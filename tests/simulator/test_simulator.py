@@ -83,15 +83,6 @@ def test_nothing_is_lost_doubled_or_misjudged_in_the_stories_of_the_day():
     assert not failed, f"{again}\n{failed[0].text()}"
 
 
-def digest(result: Result) -> str:
-    return f"{result.text()} {result.batches}"
-
-
-def test_a_seed_is_the_same_story_again():
-    for seed in range(3_000, 3_010):
-        assert digest(run(seed, trace=True)) == digest(run(seed, trace=True))
-
-
 @pytest.mark.slow
 def test_a_seed_is_the_same_story_in_another_process():
     """Neither the order of sets nor what ran before may matter: a failing seed must come back."""
