@@ -51,7 +51,7 @@ def test_the_table_of_metrics_is_the_catalogue():
     assert table() in section("Metrics")
 
 
-def test_the_rooms_that_are_told_of_are_those_that_are_there():
+def test_the_rooms_that_are_reported_of_are_those_that_are_there():
     told = set(
         re.findall(
             r"`(\w+)/?`",

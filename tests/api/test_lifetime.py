@@ -176,7 +176,7 @@ def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
         (lambda _: Deduplicator(scheme="word:3"), "scheme is 'word:3'; expected a Scheme"),
     ],
 )
-def test_a_wrong_type_is_told_with_the_cure_and_changes_nothing(call, said):
+def test_a_wrong_type_is_reported_with_the_cure_and_changes_nothing(call, said):
     stories = Deduplicator()
     stories.add("a", TEXT)
     with pytest.raises(TypeError, match=said):
@@ -185,7 +185,7 @@ def test_a_wrong_type_is_told_with_the_cure_and_changes_nothing(call, said):
     stories.add("z", TEXT)  # and it works on
 
 
-def test_an_id_that_no_file_could_hold_is_told():
+def test_an_id_that_no_file_could_hold_is_reported():
     stories = Deduplicator()
     for call in (stories.add, stories.update):
         with pytest.raises(ValueError, match="is no UTF-8 text; name it otherwise"):

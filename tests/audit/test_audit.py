@@ -114,7 +114,7 @@ def test_a_verdict_by_the_signature_alone_is_caught_when_it_is_wrong():
     assert with_exact("signature", found).window().precision().upper == 0
 
 
-def test_what_verdicts_told_of_being_wrong_is_held_against_what_they_were():
+def test_what_verdicts_said_of_being_wrong_is_held_against_what_they_were():
     """By signatures at .76, where half of the copies are: told and found, range by range."""
     texts = a_stream(13, originals=400, copies=400, words=(6, 7, 8, 9))
     run = Run.of(bands=32, rows=4, threshold=0.76, seed=13, method="signature")
@@ -205,7 +205,7 @@ def crowd(copies_like: int) -> list[str]:
          {"bands": 32, "rows": 4, "threshold": 0.75, "method": "signature"}),
     ],
 )  # fmt: skip
-def test_a_loss_is_told_with_its_cause(cause, texts, run):
+def test_a_loss_is_reported_with_its_cause(cause, texts, run):
     found = audited(Run.of(seed=5, **({"threshold": 0.8} | run)), texts)
     causes = found.by_cause
     assert causes[cause] > 10

@@ -55,7 +55,7 @@ def test_a_healthy_stream_is_left_alone_as_long_as_was_computed():
 @pytest.mark.parametrize(
     ("errors", "mean", "most"), [(ALARMING, 91, 200), (0.2, 33, 65), (0.5, 12, 20)]
 )
-def test_a_change_is_told_within_so_many_pairs(errors, mean, most):
+def test_a_change_is_reported_within_so_many_pairs(errors, mean, most):
     """On average *mean*, and *most* in 19 of 20 of the cases."""
     assert pairs_to_alarm(errors) <= mean
     found = delays(errors, runs=2_000, seed=7)
@@ -79,7 +79,7 @@ def pairs_until_the_interval_tells(errors: float, duplicates: float, seed: int) 
 
 
 @pytest.mark.parametrize("errors", [ALARMING, 0.2, 0.5])
-def test_it_is_told_far_sooner_than_by_the_interval_of_the_window(errors):
+def test_it_is_reported_far_sooner_than_by_the_interval_of_the_window(errors):
     """A tenth of the stream are duplicates, of which a twentieth is looked at: 400 in a window."""
     waits = [pairs_until_the_interval_tells(errors, 0.1, seed) for seed in range(8)]
     assert np.median(waits) > 2.5 * pairs_to_alarm(errors)
@@ -120,7 +120,7 @@ def test_of_a_round_only_what_has_an_original_speaks_of_recall():
     assert errors["wrong"].tolist() == [True] * 3 + [False] * 37
 
 
-def test_bands_that_miss_are_told_and_bands_that_hit_are_not():
+def test_bands_that_miss_are_reported_and_bands_that_hit_are_not():
     """The same copies, alike to .8 and more, through the audit itself."""
     texts = a_stream(21, originals=150, copies=150, words=(2, 4, 6))
     told = {}
@@ -133,7 +133,7 @@ def test_bands_that_miss_are_told_and_bands_that_hit_are_not():
     assert told[5, 12]["wrong"] == 0
 
 
-def test_verdicts_by_signature_alone_that_become_wrong_are_told():
+def test_verdicts_by_signature_alone_that_become_wrong_are_reported():
     texts = a_stream(3, originals=300, copies=300, words=(8,))
     quality = Quality()
     run = Run.of(bands=32, rows=4, threshold=0.76, seed=3, method="signature")
@@ -155,7 +155,7 @@ def test_metrics_and_status_show_it_and_what_is_not_known_is_nan_with_the_reason
     assert told == {"score": ERROR / LIMIT, "changes": 1, "why": ""}
 
 
-def test_where_shingles_are_sampled_no_change_is_told_but_why():
+def test_where_shingles_are_sampled_no_change_is_reported_but_why():
     metrics = Metrics()
     metrics.describe(Scheme(16, 6, shingling=Shingling(sample_modulus=4)), threshold=0.8)
     metrics.audited(a_round(near=0, unique=400, missed=50))

@@ -133,7 +133,7 @@ def test_verdicts_on_cut_sets_do_not_soothe_the_watch_for_a_change():
     }  # fmt: skip
 
 
-def test_equal_texts_are_told_by_the_whole_of_them():
+def test_equal_texts_are_reported_by_the_whole_of_them():
     texts, _ = pairs(4, 10, words=2_000)
     found = audited([*texts, *texts[:5]])
     assert judged(found).as_dict()["audit_recall_equal"]["says"] == "known"

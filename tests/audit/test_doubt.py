@@ -104,7 +104,7 @@ def test_the_reliability_diagram_of_each_corpus_is_within_a_twentieth_or_not_kno
 @pytest.mark.skipif(not DATA.is_dir(), reason="the corpora are not beside this checkout")
 @pytest.mark.parametrize(("modulus", "least"), [(4, 0.75), (16, 0.65)])
 @pytest.mark.slow
-def test_under_a_sample_modulus_more_are_wrong_than_was_told_but_not_many_times_more(
+def test_under_a_sample_modulus_more_are_wrong_than_was_said_but_not_many_times_more(
     modulus, least
 ):
     """Of few shingles the prior is most of the answer, and texts have more pairs below .8."""

@@ -18,7 +18,7 @@ def said_by_kafka():
     return said("-cp", f"{kafka_jars()}/*", "kafka.Kafka")
 
 
-def test_recorded_classes_are_taken_by_brokers_and_nobody_else_hears_of_them(kafka, monkeypatch):
+def test_recorded_classes_are_taken_by_brokers_and_no_one_else_notices_them(kafka, monkeypatch):
     if not classes.fit(classes.archive()):
         pytest.skip("who records them is at it still")
     monkeypatch.setenv(classes.VARIABLE, classes.options() + " -Xlog:class+load")

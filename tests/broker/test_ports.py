@@ -9,7 +9,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="names without files 
 
 
 @LINUX
-def test_a_port_is_given_to_no_other_process_though_nobody_listens_on_it_yet():
+def test_a_port_is_given_to_no_other_process_though_no_one_listens_on_it_yet():
     (ours,) = node.free_ports(1)
     around = range(ours - 40, ours + 40)
     ask = f"from deploy.local import node;node.PORTS = {around!r};print(*node.free_ports(55))"

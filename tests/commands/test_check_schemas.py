@@ -42,7 +42,7 @@ def test_what_is_there_is_no_problem(settings):
     assert found(*settings, "input.id=key", "input.fields={/text: words, /id: exact}") == []
 
 
-def test_what_no_value_will_have_is_told_with_the_nearest_name(settings):
+def test_what_no_value_will_have_is_reported_with_the_nearest_name(settings):
     ((key, said, warning),) = found(*settings, "input.text=/txt")
     assert (key, warning) == ("input.text", False)
     assert "there is no /txt in the newest schema of subject articles-value" in said
@@ -71,7 +71,7 @@ def test_a_map_may_have_any_key_and_a_recursive_schema_is_looked_into_as_deep_as
     assert "there is no /next/next/text in node.avsc" in lacking[1]
 
 
-def test_a_subject_of_another_kind_or_none_is_told(settings):
+def test_a_subject_of_another_kind_or_none_is_reported(settings):
     other = (200, AVRO if "protobuf" in settings[0] else PROTOBUF)
     Handler.answers[NEWEST] = other
     ((key, said, _),) = found(*settings)

@@ -90,7 +90,7 @@ def test_what_was_given_is_not_overruled_and_an_empty_topic_is_said_to_be(broker
     )
 
 
-def test_a_topic_that_is_not_there_is_told_with_those_that_are(broker, tmp_path, capsys):
+def test_a_topic_that_is_not_there_is_reported_with_those_that_are(broker, tmp_path, capsys):
     assert cli.main(["init", "--broker", broker, "--topic", "article"]) == 78
     assert (
         "did you mean articles? topics there: articles, empty, framed, lines"
@@ -138,7 +138,7 @@ def test_what_is_proposed(values, text, identity):
     assert (found.format, found.text, found.id) == ("json", text, identity)
 
 
-def test_what_may_be_an_id_under_another_name_is_told_and_not_written():
+def test_what_may_be_an_id_under_another_name_is_reported_and_not_written():
     found = propose(
         [b'{"at": {"sku": "a1"}, "ref": "x/y:%d", "lang": "en", "text": "one two %d"}' % (n, n)
          for n in range(30)]

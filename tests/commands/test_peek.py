@@ -113,7 +113,7 @@ def test_nothing_is_joined_committed_or_made(broker, capsys):
     assert spot.offset < 0
 
 
-def test_a_topic_that_is_not_there_or_empty_is_told_and_secrets_are_masked(broker, capsys):
+def test_a_topic_that_is_not_there_or_empty_is_reported_and_secrets_are_masked(broker, capsys):
     assert cli.main(["peek", *of_topic(broker, "article")]) == 78
     assert "did you mean articles? topics there: articles, empty" in capsys.readouterr().err
     assert peek(capsys, *of_topic(broker, "empty")) == "empty holds no records\n"

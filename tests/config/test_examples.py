@@ -91,7 +91,7 @@ def test_an_example_lets_each_story_through_once(name, tmp_path, capsys):
     assert (tmp_path / "out").read_text().splitlines() == [lines[number] for number in passes]
 
 
-def test_events_in_binary_mode_are_read_by_their_headers_and_batches_told_as_that():
+def test_events_in_binary_mode_are_read_by_their_headers_and_batches_reported_as_that():
     settings = ("input.text=/text", "input.id=header:ce_id")
     binary = reader_for(load_config([ROOT / "config/cloudevents.yaml"], {}, settings))
     headers = (("content-type", b"application/json"), ("ce_id", b"7"), ("ce_type", b"ticket"))

@@ -51,7 +51,7 @@ def test_all_problems_of_all_sources_come_at_once(tmp_path):
     assert all(problem.cure for problem in caught.value.problems)
 
 
-def test_an_impossible_shape_is_told_with_what_the_possible_ones_find():
+def test_an_impossible_shape_is_reported_with_what_the_possible_ones_find():
     problem = only(problems_of("similarity.bands=20", "similarity.rows=8"))
     assert str(problem) == (
         "similarity.bands: 20 bands x 8 rows = 160 slots, but similarity.slots is 128\n"

@@ -62,7 +62,7 @@ def test_a_policy_is_what_the_settings_say():
     assert policy_for(load_config((), {})) == MatchPolicy()
 
 
-def test_what_nobody_sets_is_what_the_core_takes_by_itself():
+def test_what_no_one_sets_is_what_the_core_takes_by_itself():
     config = load_config((), {})
     assert reader_for(config).limits == Limits()
     assert config.index.bucket_cap == BUCKET_CAP
@@ -172,7 +172,7 @@ def test_a_policy_from_before_a_setting_existed_had_its_default():
     assert note_policy(index, contained, shape) == []
 
 
-def test_another_threshold_is_told_with_what_the_keys_that_stay_find_there():
+def test_another_threshold_is_reported_with_what_the_keys_that_stay_find_there():
     index, shape = Facts(), Shape(16, 6)
     assert note_policy(index, MatchPolicy(), shape) == []
     looser, stricter = MatchPolicy(threshold=0.5), MatchPolicy(threshold=0.9)

@@ -65,7 +65,7 @@ def test_what_yaml_would_pass_over_is_an_error_with_its_line(text, where):
         ("a: 1\nb\n", "line 2, column 1: neither a key with its colon nor a part"),
     ],
 )
-def test_a_mistake_is_told_whole_where_it_was_made_and_in_a_persons_words(text, words):
+def test_a_mistake_is_reported_whole_where_it_was_made_and_in_a_persons_words(text, words):
     with pytest.raises(YamlError, match=f"^{words}") as refused:
         parse_yaml(text)
     assert "…" not in str(refused.value)

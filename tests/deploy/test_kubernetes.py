@@ -112,7 +112,7 @@ def test_what_kustomize_renders_is_valid(directory):
         validate(document)
 
 
-def test_the_base_needs_nobodys_operator():
+def test_the_base_needs_no_operator():
     """With PodMonitor and PrometheusRule in it, `apply` failed in part on a plain cluster."""
     assert not [each for each in rendered(BASE) if OF_OTHERS in each["apiVersion"]]
     watched = [each["kind"] for each in rendered(OPERATOR) if OF_OTHERS in each["apiVersion"]]

@@ -47,7 +47,7 @@ def test_every_series_that_an_alert_asks_for_is_there_in_health():
     assert {name for name in asked if not name.startswith("streamfilter:")} <= shown
 
 
-def test_every_outage_of_all_pages_somebody():
+def test_every_outage_of_all_pages_someone():
     pages = {alert["alert"] for alert in ALERTS if alert["labels"]["severity"] == "page"}
     for story in STORIES:
         if story.name.startswith(("total outage", "vanished")):

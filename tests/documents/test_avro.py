@@ -199,7 +199,7 @@ def test_a_frame_that_is_cut_short_is_a_dead_letter(size):
     assert code_of(read(by, whole + b"x")) is ErrorCode.SCHEMA_DECODE
 
 
-def test_what_bears_no_frame_is_told_as_that():
+def test_what_bears_no_frame_is_reported_as_that():
     reading = read(reader(framed=True), b'{"text":"hunter2"}')
     assert reading == Malformed(
         ErrorCode.SCHEMA_DECODE, "the value begins with byte 123: no registry's frame"

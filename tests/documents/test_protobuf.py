@@ -336,7 +336,7 @@ def test_what_is_wrong_with_a_registered_schema_is_found_once(monkeypatch):
     assert len(made) == 1
 
 
-def test_a_message_that_nobody_can_read_is_compiled_once(monkeypatch):
+def test_a_message_that_no_one_can_read_is_compiled_once(monkeypatch):
     schema = Schema("PROTOBUF", "message A { Part text = 1; } message B { string text = 1; }")
     framed, made = Reader("protobuf", id=None, schemas=Shelf({1: schema})), []
     real = message_reader

@@ -68,7 +68,7 @@ def settled(registry: Registry, clock: Clock, id: int | UUID) -> ErrorCode:
     return caught.value.reading.code
 
 
-def test_an_id_that_the_registry_hears_of_late_costs_no_record(url):
+def test_an_id_that_the_registry_notices_late_costs_no_record(url):
     clock = Clock()
     registry = Registry(Access(url), clock)
     for _ in range(3):
@@ -261,7 +261,7 @@ def test_who_may_not_ask_what_it_knows_believes_what_it_says_of_one_schema(url, 
     assert type(caught.value) is error
 
 
-def test_feed_adds_its_schema_as_whom_the_configuration_says(url):
+def test_feed_adds_its_schema_as_which_user_the_configuration_says(url):
     path = "/subjects/news%2F1-value/versions"
     settings = ("input.format=avro", f"input.registry.url={url}", "input.topic=news")
     settings += ("input.registry.user=me", "input.registry.password=secret")

@@ -151,7 +151,7 @@ def filtered(folder, records, *options):
             for name in ("unique", "duplicates", "dead-letter")}  # fmt: skip
 
 
-def test_a_value_that_thousands_share_hides_nobody(tmp_path):
+def test_a_value_that_thousands_share_hides_no_one(tmp_path):
     """One city and one switchboard for all: the true match shares only beginnings beside them."""
     fields = "input.fields={/name: name, /city: exact, /phone: phone}"
     crowd = [

@@ -110,7 +110,7 @@ def test_a_record_that_policy_drops_is_not_missing() -> None:
     assert report.verdicts == {"dropped": 1}
 
 
-def test_equal_lines_are_told_apart_by_their_number() -> None:
+def test_equal_lines_are_distinguished_by_their_number() -> None:
     went_in = [
         Given(Source("in", 0, number), (number,), b"same raw", "a", b"same") for number in (1, 2, 3)
     ]

@@ -137,7 +137,7 @@ def test_with_exactly_these_rights_it_works(secured: Secured, stage: Stage) -> N
     assert sum(map(len, stage.outputs().values())) == 40
 
 
-def test_without_the_right_to_delete_all_is_well_but_the_changelog_grows_and_that_is_told(
+def test_without_the_right_to_delete_all_is_well_but_the_changelog_grows_and_that_is_reported(
     secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     user = secured.user(stage, without="changelog delete")
@@ -242,7 +242,7 @@ def test_check_with_a_wrong_password_names_host_cause_and_cure_and_does_not_say_
 PATHS = ("/", "/page.js", "/metrics", "/status", "/livez", "/readyz")
 
 
-def test_no_secret_is_told_anywhere_however_much_is_logged(secured, stage, tmp_path):
+def test_no_secret_is_reported_anywhere_however_much_is_logged(secured, stage, tmp_path):
     """Wrong password, then the right one, with everything that librdkafka can log."""
     key_password, wrong = (f"{word}-{secrets.token_hex(12)}" for word in ("key", "wrong"))
     (tmp_path / "key-password").write_text(key_password)

@@ -101,7 +101,7 @@ def test_nested_texts_and_renamed_ids_are_read_and_records_come_out_byte_for_byt
             assert payload == expected.getvalue()
 
 
-def test_a_null_is_told_as_in_a_line(desk: Desk) -> None:
+def test_a_null_is_reported_as_in_a_line(desk: Desk) -> None:
     rows = articles(3)
     rows[1]["body"]["text"] = None
     rows[2]["key"] = None
@@ -232,7 +232,7 @@ def damaged(data: bytes, sync: bytes, kind: str) -> bytes:
 
 @pytest.mark.parametrize("codec", ["null", "deflate"])
 @pytest.mark.parametrize("kind", ["marker", "cut", "length", "content"])
-def test_damage_is_told_with_the_last_row_before_it_and_the_outputs_stay(desk, kind, codec, capsys):
+def test_damage_is_said_with_the_last_row_before_it_and_the_outputs_stay(desk, kind, codec, capsys):
     sync = b"a marker of ours"
     path = desk.path / "in.avro"
     container(path, articles(200), codec=codec, sync_interval=2_000, sync_marker=sync)
@@ -259,7 +259,7 @@ NAMELESS = b'{"type":"record","name":"R","fields":[{"name":5,"type":"int"}]}'
          "the schema is none"),
     ],
 )  # fmt: skip
-def test_what_is_no_container_is_told(desk, content, said, capsys):
+def test_what_is_no_container_is_reported(desk, content, said, capsys):
     path = desk.path / "in.avro"
     path.write_bytes(content)
     assert desk.run(path) == 65

@@ -91,7 +91,7 @@ def test_of_a_row_that_is_too_large_no_line_is_read_as_a_row(desk: Desk, last: s
     assert desk.unique.read_text() == "".join(there), "what follows is read again"
 
 
-def test_a_quote_that_swallows_the_file_is_told_and_costs_no_more_memory_than_a_document_may(
+def test_a_quote_that_swallows_the_file_is_reported_and_costs_no_more_memory_than_a_document_may(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = csv(desk.path / "in.csv", f'id,text\n1,"{TEXTS[1]}\n{LARGE}')
@@ -110,7 +110,7 @@ def test_a_quote_that_swallows_the_file_is_told_and_costs_no_more_memory_than_a_
         (b'"key";"body"\n1;x\n', "has no column text; it has key, body\n"),
     ],
 )
-def test_what_is_no_csv_is_told_before_anything_is_judged(desk, content, said, capsys):
+def test_what_is_no_csv_is_reported_before_anything_is_judged(desk, content, said, capsys):
     path = desk.path / "in.csv"
     path.write_bytes(content)
     assert desk.run(path) == 65

@@ -147,7 +147,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 
 @pytest.mark.parametrize("again", [None, signal.default_int_handler])
-def test_what_goes_on_until_told_hears_a_signal_that_was_ignored(again: object) -> None:
+def test_what_goes_on_until_asked_obeys_a_signal_that_was_ignored(again: object) -> None:
     """A script that starts one in the background has ignored Ctrl-C for it, and may forward it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     told = Interruption()

@@ -94,7 +94,7 @@ def test_what_can_be_read_only_once_is_refused_before_anything_is_read(others, t
 
 
 @pytest.mark.parametrize("left", [0, 1, 60])
-def test_a_file_that_shrinks_before_it_is_read_again_is_told(left, tmp_path, capsys, monkeypatch):
+def test_a_file_that_shrinks_before_it_is_read_again_is_said(left, tmp_path, capsys, monkeypatch):
     lines = [json.dumps(story) for story in stories(10)]
     before = run(tmp_path, "a", lines)
     whole = keep_longest.filter_files

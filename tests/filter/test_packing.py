@@ -57,7 +57,7 @@ def test_what_is_packed_goes_in_and_out_and_equal_runs_give_equal_bytes(desk, su
 
 
 @packings
-def test_damage_is_told_with_the_last_good_line(desk, suffix, capsys):
+def test_damage_is_reported_with_the_last_good_line(desk, suffix, capsys):
     data = PACK[suffix](b"\n".join(lines_of(stories(3_000))))
     packed = desk.path / f"in.{suffix}"
     name = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}[suffix]

@@ -216,7 +216,7 @@ def test_a_string_that_is_no_utf_8_is_one_dead_letter(desk: Desk) -> None:
     assert sorted(kept + withheld) == ["a", "b", "d"]
 
 
-def test_a_column_of_another_type_is_told_row_by_row(desk, capsys):
+def test_a_column_of_another_type_is_reported_row_by_row(desk, capsys):
     path = parquet(desk.path / "in.parquet", articles(2))
     assert desk.run(path, text="/raw", dead_letter=False) == 65
     assert f"{path}, row 1: wrong_type: /raw is bytes; it must be a string" in (
@@ -293,7 +293,7 @@ def damaged(data: bytes, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["cut", "footer", "page", "empty", "other"])
-def test_damage_is_told_and_the_outputs_stay(desk, kind, capsys):
+def test_damage_is_reported_and_the_outputs_stay(desk, kind, capsys):
     path = parquet(
         desk.path / "in.parquet", articles(400), row_group_size=50, write_page_checksum=True
     )

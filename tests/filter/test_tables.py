@@ -80,7 +80,7 @@ def test_a_memory_is_kept_over_runs_and_knows_rows_by_their_numbers(desk, format
 
 
 @formats
-def test_what_was_read_is_summed_up_for_a_memory_and_for_nobody_else(desk, format):
+def test_what_was_read_is_summed_up_for_a_memory_and_for_no_one_else(desk, format):
     path = str(format.file(desk.path, told(60)))
     table = cast(Any, import_module(f"streamfilter.files.formats.{format.name}")).table
 

@@ -133,7 +133,7 @@ def test_what_the_page_needs_comes_from_the_process_itself_and_nothing_else_may_
     assert "default-src 'none'" in POLICY
 
 
-def test_without_leave_no_text_is_kept_or_told(pages):
+def test_without_leave_no_text_is_kept_or_reported(pages):
     showcase = Showcase()
     showcase.batch([record(0, ORIGINAL), record(1, COPY)], [Decision(Verdict.UNIQUE), near(0)], str)
     shown = Pages(pages.health, pages.metrics, showcase)

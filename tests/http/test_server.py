@@ -79,7 +79,7 @@ def test_liveness_is_the_loop_s_heartbeat_and_nothing_else(server, health, clock
 
 
 @pytest.mark.parametrize("state", list(State))
-def test_only_working_and_standing_by_are_ready_and_the_reason_is_told(server, health, state):
+def test_only_working_and_standing_by_are_ready_and_the_reason_is_reported(server, health, state):
     health.enter(state, "because")
     status, _, body = ask(server, "/readyz")
     assert status == (200 if state in {State.RUNNING, State.STANDBY} else 503)
@@ -171,7 +171,7 @@ def test_a_client_that_feeds_its_request_byte_by_byte_makes_room_like_one_that_i
         assert is_over(slow[0])
 
 
-def test_who_came_first_makes_room_and_nobody_else(server):
+def test_who_came_first_makes_room_and_no_one_else(server):
     with held(server, window.REQUESTS_MAX) as waiting:
         assert ask(server, "/livez")[0] == 200
         assert is_over(waiting[0])
@@ -205,7 +205,7 @@ def test_who_does_not_come_to_an_end_is_hung_up_on(server, monkeypatch):
         assert all(map(is_over, slow))
 
 
-def test_threads_are_bounded_whoever_comes(server):
+def test_threads_are_bounded_whatever_comes(server):
     with held(server, 5 * window.REQUESTS_MAX):
         ask(server, "/livez")
         serving = [each for each in threading.enumerate() if "process_request" in each.name]
@@ -248,7 +248,7 @@ def test_a_reason_that_quotes_a_secret_is_masked(server, health, path):
         ("filter.ns.svc.cluster.local:9464", True), ("ours.example.com:9464", True), (None, True),
     ],
 )  # fmt: skip
-def test_only_names_that_nobody_can_rebind_are_answered(host, allowed):
+def test_only_names_that_no_one_can_rebind_are_answered(host, allowed):
     assert AllowedHosts(["Ours.example.com"]).allows(host) is allowed
     assert AllowedHosts(["*"]).allows(host)
 

@@ -215,7 +215,7 @@ def test_a_copy_of_a_damaged_index_is_refused(state: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_flipped_byte_is_told_or_changes_nothing(state, original, tmp_path, seed):
+def test_a_flipped_byte_is_reported_or_changes_nothing(state, original, tmp_path, seed):
     rng = random.Random(seed)
     table = rng.choice(sorted((state / DATABASE_NAME).glob("*.sst")))
     data = bytearray(table.read_bytes())
@@ -229,7 +229,7 @@ def test_a_flipped_byte_is_told_or_changes_nothing(state, original, tmp_path, se
         assert dump(state) == dump(Path(shutil.copytree(original, tmp_path / "other")))
 
 
-def test_a_broken_fact_is_told_and_a_wipe_is_free_to_follow(state: Path) -> None:
+def test_a_broken_fact_is_reported_and_a_wipe_is_free_to_follow(state: Path) -> None:
     """The smallest tables hold the facts: no document or bucket is in them."""
     for table in sorted((state / DATABASE_NAME).glob("*.sst"), key=lambda t: t.stat().st_size)[:2]:
         data = bytearray(table.read_bytes())
@@ -259,25 +259,27 @@ def first_bucket(state: Path) -> tuple[bytes, bytes]:
         return next(iter(view.entries(NAMES.bands)))
 
 
-def test_a_lost_document_is_told_by_count_and_by_every_bucket_that_lists_it(state: Path) -> None:
+def test_a_lost_document_is_said_by_count_and_by_every_bucket_that_lists_it(
+    state: Path,
+) -> None:
     problems = broken(state, NAMES.documents, encoded_integers(np.array([7]))[0], None)
     assert any("1,999" in each or "1999 can be read" in each for each in problems)
     assert any("lists document 7, which is not there" in each for each in problems)
 
 
-def test_a_lost_bucket_is_told_by_its_document(state: Path) -> None:
+def test_a_lost_bucket_is_reported_by_its_document(state: Path) -> None:
     key, _ = first_bucket(state)
     problems = broken(state, NAMES.bands, key, None)
     assert any("is not in the bucket of one of its keys" in each for each in problems)
 
 
-def test_a_bucket_of_a_document_that_never_was_is_told(state: Path) -> None:
+def test_a_bucket_of_a_document_that_never_was_is_reported(state: Path) -> None:
     key, value = first_bucket(state)
     problems = broken(state, NAMES.bands, key, value[:5] + (1 << 30).to_bytes(5, "little"))
     assert any(f"lists document {1 << 30}, which is not there" in each for each in problems)
 
 
-def test_a_broken_batch_mark_is_told(state: Path) -> None:
+def test_a_broken_batch_mark_is_reported(state: Path) -> None:
     problems = broken(state, NAMES.batches, (3).to_bytes(8, "big"), b"garbage")
     assert any("batches: a batch's mark cannot be read" in each for each in problems)
 

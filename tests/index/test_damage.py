@@ -173,7 +173,7 @@ def test_a_family_that_is_older_than_the_others_is_noticed(state: Path) -> None:
     assert "a part of the database is older than the rest of it" in outcomes
 
 
-def test_whoever_is_told_of_any_damage_can_wipe_and_begin_anew_at_once(original, tmp_path):
+def test_who_learns_of_any_damage_can_wipe_and_begin_anew_at_once(original, tmp_path):
     for number, table in enumerate(sorted((original / "rocksdb").glob("*.sst"))):
         copy = Path(shutil.copytree(original, tmp_path / f"copy-{number}"))
         data = bytearray(table.read_bytes())

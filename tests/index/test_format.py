@@ -194,7 +194,7 @@ def test_buckets_come_back_with_their_overflow_among_empty_ones() -> None:
         assert read.overflows.tolist() == overflows
 
 
-def test_a_bucket_that_turned_others_away_may_list_nobody() -> None:
+def test_a_bucket_that_turned_others_away_may_list_no_one() -> None:
     value = b"\7\0\0\0"
     lists = decode_buckets([None, value, b"\1\0\0\0\0"])
     assert (lists.counts.tolist(), lists.overflows.tolist()) == ([0, 0, 1], [0, 7, 0])

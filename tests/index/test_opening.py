@@ -145,7 +145,7 @@ def test_a_seed_from_a_file_is_nowhere_in_the_directory(tmp_path: Path) -> None:
     open_index(path, secret, memory=SMALL).close()
 
 
-def test_a_second_process_is_told_who_has_the_index(state: Path) -> None:
+def test_a_second_process_learns_who_has_the_index(state: Path) -> None:
     code = [sys.executable, "-c", HOLD, str(state)]
     with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as holder:
         assert holder.stdout is not None

@@ -126,7 +126,7 @@ def test_a_write_reads_less_than_half_of_the_window_that_its_horizon_falls_into(
     assert sum(read) == seen * SIZE
 
 
-def test_what_windows_hold_is_counted_once_if_whoever_wrote_them_did_not_say_it(
+def test_what_windows_hold_is_counted_once_if_what_wrote_them_did_not_say_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -262,7 +262,7 @@ def test_a_full_disk_while_a_window_begins_leaves_nothing_half_made(tmp_path, me
     again.close()
 
 
-def test_a_front_hears_of_every_write_also_after_a_window_that_could_not_begin(tmp_path):
+def test_a_front_notices_every_write_also_after_a_window_that_could_not_begin(tmp_path):
     memory = replace(SMALL, front_bytes=2 * MIB)  # one window's front is more than its part of five
     index, twin = opened(tmp_path / "state", memory), MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
     for each in (index, twin):

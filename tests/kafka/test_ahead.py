@@ -143,6 +143,6 @@ def test_the_thread_does_one_thing_after_the_other_and_ends() -> None:
 
 
 @pytest.mark.parametrize("worker", [Inline, Eager, ThreadWorker])
-def test_the_outcome_is_the_same_whoever_prepares(worker: type) -> None:
+def test_the_outcome_is_the_same_whatever_prepares(worker: type) -> None:
     world = World(worker=worker())
     assert_as_undisturbed(world)

@@ -71,7 +71,7 @@ def test_a_token_is_printed_alone_or_as_json_and_says_how_long_it_is_good(said, 
         (b'{"access_token": "a", "expires_at": 1}', "expired 999999 s ago"),
     ],
 )
-def test_what_is_no_token_is_told(said, why):
+def test_what_is_no_token_is_reported(said, why):
     with pytest.raises(TokenFailure, match=why):
         read_token(said, now=NOW, lifetime=60)
 
@@ -99,7 +99,7 @@ def test_what_a_program_printed_is_in_no_error():
         run(["sh", "-c", "a\0b"], 10)
 
 
-def test_a_program_that_is_not_there_is_told():
+def test_a_program_that_is_not_there_is_reported():
     with pytest.raises(TokenFailure, match="cannot be started: No such file"):
         run(["/no/such/program"], 1.0)
 

@@ -151,7 +151,7 @@ def test_a_batch_that_ends_before_its_documents_is_refused() -> None:
         changelog.decode_batch(changelog.encode_batch(BatchRecord(empty, 9, OURS)))
 
 
-def test_a_batch_of_before_is_the_same_bytes_still_and_names_nobody() -> None:
+def test_a_batch_of_before_is_the_same_bytes_still_and_names_no_one() -> None:
     batch = BatchRecord(BatchMark(3, 5, 6, (Span(1, 4, 9),)), 7)
     value = changelog.encode_batch(batch)
     told = ("0300000000000000", "0500000000000000", "0600000000000000", "0700000000000000",
@@ -177,7 +177,7 @@ def test_a_batch_of_an_index_that_forgets_says_so_behind_the_bytes_of_before() -
             changelog.decode_batch(bytes([3]) + before[1:] + horizon.to_bytes(8, "little"))
 
 
-def test_a_version_that_names_nobody_does_not_find_its_last_record_in_ours() -> None:
+def test_a_version_that_names_no_one_does_not_find_its_last_record_in_ours() -> None:
     """It knew the hash alone, and would write batches behind ours that nobody may believe."""
     mark = BatchMark(7, 3, 5, (Span(0, 1, 4),))
     named = changelog.encode_batch(BatchRecord(mark, 9, OURS))
@@ -311,7 +311,7 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 1_000, 1_001, 2_500])
-def test_whom_a_batch_forgets_is_read_back_in_records_of_bounded_size(count: int) -> None:
+def test_what_a_batch_forgets_is_read_back_in_records_of_bounded_size(count: int) -> None:
     ordinals = np.array(sorted(random.Random(count).sample(range(2**40), count)), np.int64)
     values = changelog.encode_forgotten(ordinals)
     assert len(values) == -(-count // 1_000)
@@ -321,7 +321,7 @@ def test_whom_a_batch_forgets_is_read_back_in_records_of_bounded_size(count: int
 
 
 @pytest.mark.parametrize("body", ["", "00" * 7, "00" * 9, "01" + "00" * 15, "00" * 16, "ff" * 8])
-def test_a_record_that_forgets_nobody_or_the_impossible_is_refused(body: str) -> None:
+def test_a_record_that_forgets_no_one_or_the_impossible_is_refused(body: str) -> None:
     with pytest.raises(FormatError, match="forg"):
         changelog.decode_forgotten(bytes([1, FORGET]) + bytes.fromhex(body))
 

@@ -103,7 +103,7 @@ def test_every_verb_says_it_and_ends_with_78(verb, given, monkeypatch, tmp_path,
     assert "bug" not in said
 
 
-def test_a_bearer_without_a_source_of_tokens_is_told_of_both_ways():
+def test_a_bearer_without_a_source_of_tokens_is_reported_of_both_ways():
     with pytest.raises(ConfigError, match=r"(?s)no source of tokens.*oauth\.command.*oidc"):
         load_config((), {}, [f"kafka.common.{each}" for each in TOKENLESS])
 

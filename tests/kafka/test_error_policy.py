@@ -264,7 +264,7 @@ def test_an_idle_process_waits_even_with_a_latency_of_nothing() -> None:
     assert world.clock.now - begun >= 1.0
 
 
-def test_after_an_abort_a_revoke_drops_the_batch_and_whoever_gets_the_task_starts_whole() -> None:
+def test_after_an_abort_a_revoke_drops_the_batch_and_what_gets_the_task_starts_whole() -> None:
     world = World()
     world.until(10)
     world.log.errors["send_offsets"].append(Abortable("unknown member"))

@@ -98,7 +98,7 @@ def test_a_broker_that_is_away_is_temporary_and_a_refusal_is_the_operators() -> 
     assert as_stop(InputLost("x")).exit_code is ExitCode.CONFIG
 
 
-def test_a_consumers_fatal_error_without_a_code_of_its_own_is_told_by_its_words() -> None:
+def test_a_consumers_fatal_error_without_a_code_of_its_own_is_reported_by_its_words() -> None:
     words = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
     replaced = KafkaError(KafkaError._FATAL, f"Fatal error: {words}: by another", fatal=True)
     assert classify(replaced) is ProducerFenced

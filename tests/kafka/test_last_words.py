@@ -97,7 +97,7 @@ def test_partitions_are_counted_and_an_old_answer_takes_none_away(caplog):
     assert "they are used from now on, and keys may move between partitions" in said
 
 
-def test_partitions_that_a_start_heard_of_first_are_told_all_the_same() -> None:
+def test_partitions_that_a_start_heard_of_first_are_reported_all_the_same() -> None:
     """With an index for each they were read by nothing, without a word, until the next start."""
     brokers, clock, partitions = Brokers(), FakeClock(), counted(APART)
     admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)

@@ -22,7 +22,7 @@ WAIT_SECONDS = 120.0
 """By itself the client would look again after 300 s."""
 
 
-def test_offsets_are_told_again_soon_after_a_broker_was_frozen() -> None:
+def test_offsets_are_answered_again_soon_after_a_broker_was_frozen() -> None:
     with RealKafka() as kafka:
         create_topics(kafka.bootstrap, {"changelog": 1})
         statistics = Statistics(lambda *_: None)

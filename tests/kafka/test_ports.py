@@ -189,7 +189,7 @@ def scripted(_: object) -> Bench:
     return Bench(log, log, log, member, "unique", outputs, lambda: copy.copy(log))
 
 
-def test_a_source_begins_where_it_was_told_and_gives_each_record_once(bench: Bench) -> None:
+def test_a_source_begins_where_it_was_asked_and_gives_each_record_once(bench: Bench) -> None:
     source = bench.source
     assert patiently(lambda: source.start_positions([0], "earliest")) == {0: 0}
     assert patiently(lambda: source.start_positions([0], "latest")) == {0: 3}
@@ -275,7 +275,7 @@ def test_a_successor_fences_its_predecessor_and_ends_its_transaction(bench: Benc
     assert [entry.value for entry in bench.entries()] == [b"batch"]
 
 
-def test_the_bounds_hold_every_record_and_a_reader_ends_where_it_was_told(bench: Bench) -> None:
+def test_the_bounds_hold_every_record_and_a_reader_ends_where_it_was_asked(bench: Bench) -> None:
     bounds = patiently(bench.changelog.bounds)
     assert (bounds.start, bounds.end) == (0, 0)
     assert bench.entries() == []

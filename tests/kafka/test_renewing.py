@@ -65,7 +65,7 @@ def refuse(error: Exception, _: Any) -> None:
     raise error
 
 
-def test_a_short_silence_and_a_refusal_replace_nobody() -> None:
+def test_a_short_silence_and_a_refusal_replace_no_one() -> None:
     new, consumers = made()
     data = Renewed(new, seconds=60.0)
     for error in (Retriable, Denied, Retriable):

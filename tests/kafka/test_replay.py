@@ -194,7 +194,7 @@ def held(index: MemoryIndex) -> list[tuple[str, bytes, bytes]]:
 
 @pytest.mark.parametrize("rows", [1, 7, restore.WRITE_ROWS])
 @pytest.mark.slow
-def test_whom_tombstones_forgot_is_forgotten_by_a_replay_whatever_it_writes_at_once(
+def test_what_tombstones_forgot_is_forgotten_by_a_replay_whatever_it_writes_at_once(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the byte: who left a full bucket, and who came into it before and after."""

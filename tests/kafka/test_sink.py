@@ -65,7 +65,7 @@ class SilentProducer(Producer):
         return 0
 
 
-def test_a_changelog_record_that_nobody_reports_costs_its_transaction() -> None:
+def test_a_changelog_record_that_no_one_reports_costs_its_transaction() -> None:
     """It was taken for a transaction without one, and the index went on at no offset."""
     sink = begun(SilentProducer)
     sink.produce_changelog([b"batch"])

@@ -30,7 +30,7 @@ def report(*sources: str) -> str:
     return json.dumps({"name": "owner#1", "ts": 1, "brokers": brokers})
 
 
-def test_whoever_could_ask_nobody_twice_is_stranded_and_ends_the_process():
+def test_what_could_ask_no_one_twice_is_stranded_and_ends_the_process():
     statistics = Statistics(lambda *_: None)
     for sources in (("logical",), ("logical", "configured"), (), ("learned",), ("internal",)):
         statistics.heard("owner", report(*sources))

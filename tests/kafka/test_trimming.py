@@ -37,7 +37,7 @@ def changelog_on(brokers: Brokers) -> KafkaChangelog:
     )
 
 
-def test_an_answer_that_takes_its_time_is_looked_at_again_and_nobody_asks_twice() -> None:
+def test_an_answer_that_takes_its_time_is_looked_at_again_and_no_one_asks_twice() -> None:
     brokers = Brokers()
     changelog = changelog_on(brokers)
     assert [changelog.trim(7) for _ in range(3)] == [False] * 3
@@ -56,7 +56,7 @@ def test_an_answer_that_takes_its_time_is_looked_at_again_and_nobody_asks_twice(
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, Denied),
     ],
 )
-def test_a_refusal_is_told_once_and_the_next_look_asks_anew(code: int, raised: type) -> None:
+def test_a_refusal_is_reported_once_and_the_next_look_asks_anew(code: int, raised: type) -> None:
     brokers = Brokers()
     changelog = changelog_on(brokers)
     assert changelog.trim(7) is False

@@ -75,7 +75,7 @@ def listening() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
         each.close()
 
 
-def test_a_host_that_nobody_knows_is_named() -> None:
+def test_a_host_that_no_one_knows_is_named() -> None:
     said = told_of(config_of("no.such.host.invalid:9092"))
     assert "no.such.host.invalid:9092" in said
     assert "Failed to resolve" in said
@@ -89,7 +89,7 @@ def test_a_port_where_nothing_listens_is_named() -> None:
     assert "nothing listens there" in unreachable.cure()
 
 
-def test_what_hangs_up_on_plaintext_is_told_as_perhaps_tls(listening: Any) -> None:
+def test_what_hangs_up_on_plaintext_is_reported_as_perhaps_tls(listening: Any) -> None:
     """A broker's TLS port answers nothing to plaintext, and librdkafka says so in its log only."""
     address = listening(lambda connection: connection.recv(10))
     said = told_of(config_of(address))
@@ -98,7 +98,7 @@ def test_what_hangs_up_on_plaintext_is_told_as_perhaps_tls(listening: Any) -> No
     assert "TLS" in unreachable.cure()
 
 
-def test_what_is_no_broker_is_told_as_that(listening: Any) -> None:
+def test_what_is_no_broker_is_reported_as_that(listening: Any) -> None:
     def answer(connection: socket.socket) -> None:
         connection.recv(100)
         connection.sendall(HTTP_ANSWER)
@@ -185,7 +185,7 @@ def test_what_librdkafka_says_again_is_equal_but_for_its_cause() -> None:
     assert unreachable.timeless(said.format(1)) == unreachable.timeless(said.format(17))
 
 
-def test_what_librdkafka_says_while_somebody_asks_once_is_written_if_an_answer_comes(caplog):
+def test_what_librdkafka_says_while_someone_asks_once_is_written_if_an_answer_comes(caplog):
     """One of three addresses may be wrong, and the others answer: then it is news."""
     said = logging.getLogger("streamfilter.librdkafka")
     caplog.set_level(logging.INFO)

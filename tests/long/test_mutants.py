@@ -71,7 +71,7 @@ def test_what_a_test_holds_is_noticed_and_what_none_holds_survives(tree):
 
 
 @pytest.mark.slow
-def test_a_test_that_fails_without_a_mutant_is_told(tree):
+def test_a_test_that_fails_without_a_mutant_is_reported(tree):
     (tree / "tests/pipeline/test_module.py").write_text(TESTS + "    assert False\n")
     (sign,) = (each for each in mutations(MODULE) if each.kind == "sign")
     with pytest.raises(RuntimeError, match="test_held fails without any mutant"):

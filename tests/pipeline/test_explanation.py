@@ -194,7 +194,7 @@ CASES = {  # words of both texts, a setting, and what is to be told
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_reason_from_the_command_line_whoever_is_asked(case, tmp_path, capsys):
+def test_one_reason_from_the_command_line_whatever_is_asked(case, tmp_path, capsys):
     long, short, setting, verdict, method, words = CASES[case]
     texts = [" ".join(WORDS[:count]) for count in (long, short)]
     lines = [json.dumps({"id": f"d{i}", "text": text}) for i, text in enumerate(texts)]

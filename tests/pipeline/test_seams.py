@@ -139,7 +139,7 @@ def test_judging_changes_nothing():
         assert len(index) == 0
 
 
-def test_candidates_come_by_document_then_age_whoever_shares_a_list():
+def test_candidates_come_by_document_then_age_whatever_shares_a_list():
     """Rows 0 and 1 of two bands and the whole text's key: both have read the list of 4 and 7."""
     nobody = np.zeros(3, np.int64)
     shortest = Level(0, np.array([0, 3, 5]), np.array([0, 0, 2]), np.array([2, 2, 1]),

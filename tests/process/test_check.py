@@ -19,7 +19,7 @@ from streamfilter.process.cures import Cures
 pytestmark = pytest.mark.usefixtures("alone")
 
 
-def test_a_right_configuration_is_told_what_it_will_do(capsys):
+def test_a_right_configuration_is_answered_with_what_it_will_do(capsys):
     assert cli.main(["check"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("ok: documents → documents.unique")
@@ -106,7 +106,7 @@ def test_an_index_of_another_scheme_is_refused_with_the_ways_out(tmp_path, capsy
     assert cli.main(fitting) == 0
 
 
-def test_checking_calls_no_broker_unless_it_is_told_to(capfd):
+def test_checking_calls_no_broker_unless_it_is_asked_to(capfd):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
         assert cli.main(["check", f"--set=kafka.common.bootstrap.servers={host}:{port}"]) == 0

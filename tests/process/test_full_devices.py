@@ -120,7 +120,7 @@ def full(room: Room) -> Iterator[Path]:
 
 @needs_full_device
 @pytest.mark.parametrize("verb", ANSWERING)
-def test_an_answer_that_finds_no_room_is_told_as_that(room, verb):
+def test_an_answer_that_finds_no_room_is_reported_as_that(room, verb):
     if verb == "restore":
         room.backup()
     is_told(run_into_full(*room.of(verb)), "standard output", "the work itself is done")
@@ -134,7 +134,7 @@ def test_every_verb_answers_by_the_one_function_that_can_tell():
 
 @needs_full_device
 @pytest.mark.parametrize("asked", [("--help",), ("--version",), ("filter", "--help")])
-def test_help_that_finds_no_room_is_told_as_that(asked):
+def test_help_that_finds_no_room_is_reported_as_that(asked):
     is_told(run_into_full(*asked))
 
 
@@ -186,7 +186,7 @@ def test_work_over_files_whose_temporary_disk_is_full_says_which(room, full, ver
 
 
 @pytest.mark.parametrize("verb", ["plan", "evaluate"])
-def test_a_picture_that_finds_no_room_is_told_and_leaves_no_half(room, full, verb):
+def test_a_picture_that_finds_no_room_is_reported_and_leaves_no_half(room, full, verb):
     done = run(*room.of(verb), "--plot", full / "curve.svg")
     is_told(done, str(full / "curve.svg"))
     assert not (full / "curve.svg").exists()
@@ -202,13 +202,13 @@ def test_figures_that_find_no_room_leave_those_that_were_there(full):
     assert (full / "run.json").read_text() == "before"
 
 
-def test_a_backup_or_a_restore_onto_a_full_disk_is_told(room, full):
+def test_a_backup_or_a_restore_onto_a_full_disk_is_reported(room, full):
     is_told(run("backup", "--state", room.index(), full / "copy"), str(full / "copy"))
     is_told(run("restore", "--state", full / "state", room.backup()), str(full / "state"))
 
 
 @pytest.mark.parametrize("verb", ["query", "explain", "verify"])
-def test_questions_to_an_index_whose_temporary_disk_is_full_are_told(room, full, verb):
+def test_questions_to_an_index_whose_temporary_disk_is_full_are_reported(room, full, verb):
     fill(full / "ballast", leave=SCARCE)
     done = run(*room.of(verb), env={**os.environ, "TMPDIR": str(full)})
     if done.returncode != 0:  # what needs no room is answered

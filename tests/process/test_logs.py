@@ -44,7 +44,7 @@ def test_the_level_holds_back_what_is_less(stream):
     assert [line["message"] for line in lines(stream)] == ["this"]
 
 
-def test_auto_writes_json_where_nobody_watches(stream):
+def test_auto_writes_json_where_no_one_watches(stream):
     logs.configure("info", "auto", stream=stream)
     logging.getLogger("x").info("hello")
     assert lines(stream)[0]["message"] == "hello"
@@ -106,7 +106,7 @@ def test_a_template_that_counts_up_does_not_flood_and_is_counted(repeats):
     assert repeats.log("attempt %d", 1_000).suppressed == 1_000 - logs.ALIKE
 
 
-def test_arguments_that_do_not_fit_their_template_disturb_nobody(repeats):
+def test_arguments_that_do_not_fit_their_template_disturb_no_one(repeats):
     assert repeats.log("%d", "no number") is not None
 
 
@@ -126,7 +126,7 @@ def test_a_secret_is_masked_in_every_dress():
     assert masker.mask("no harm") == "no harm"
 
 
-def test_a_closed_standard_error_stops_nobody(stream, capsys):
+def test_a_closed_standard_error_stops_no_one(stream, capsys):
     logs.configure("info", "json", stream=stream)
     stream.close()
     logging.getLogger("x").error("into the void")
@@ -169,7 +169,7 @@ def test_what_rises_in_a_thread_or_a_destructor_is_logged_and_masked():
     assert "hunter2" not in done.stderr + done.stdout
 
 
-def test_a_bug_is_told_without_the_secret_in_it(monkeypatch, capsys, stream):
+def test_a_bug_is_reported_without_the_secret_in_it(monkeypatch, capsys, stream):
     logs.configure("info", "json", stream=stream, secrets=["hunter2-S3NT1NEL"])
     monkeypatch.setattr(cli.group, "main", lambda **_: int("hunter2-S3NT1NEL"))
     assert cli.main([]) == 70

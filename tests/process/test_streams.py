@@ -46,7 +46,7 @@ def test_filter_writes_the_same_and_ends_the_same(tmp_path: Path, how: str) -> N
     assert code_of("2closed", "verify", "--state", str(tmp_path / "state")) == 0
 
 
-def test_filter_refuses_to_write_records_where_nobody_can_read_them(tmp_path: Path) -> None:
+def test_filter_refuses_to_write_records_where_no_one_can_read_them(tmp_path: Path) -> None:
     source = write(tmp_path / "in", lines_of(stories(10)))
     for how, code in (("1closed", 64), ("1gone", 141)):
         arguments = ["filter", str(source), "--unique", "-", "--duplicates", str(tmp_path / "d")]
@@ -64,7 +64,7 @@ def test_a_small_verb_ends_the_same(how: str, setting: str, code: int) -> None:
 
 
 @pytest.mark.parametrize(("verb", "code"), [(["run", "--bogus"], 64), (["filter", "absent"], 64)])
-def test_a_refusal_that_nobody_reads_is_one_all_the_same(verb: list[str], code: int) -> None:
+def test_a_refusal_that_no_one_reads_is_one_all_the_same(verb: list[str], code: int) -> None:
     for how in WAYS:
         assert code_of(how, *verb) == code
 

@@ -219,7 +219,7 @@ def test_a_flood_of_variants_does_not_hide_the_copies_that_follow(flood, tmp_pat
         assert attacked(index, flood, seed=3, batch=100).recall >= flood.recall
 
 
-def test_whoever_full_buckets_hide_is_counted_exactly():
+def test_what_full_buckets_hide_is_counted_exactly():
     """Of documents that share all keys, 8 are listed at first and 4 times 64 under longer ones."""
     sketcher = Sketcher(SCHEME, seed=bytes(range(16)))
     index = MemoryIndex(SCHEME.widths, bucket_cap=CAP)
@@ -285,7 +285,7 @@ def test_explain_tells_who_was_outnumbered_as_the_filter_judges(tmp_path):
     assert outnumbered[0].finding.why.startswith("not compared: 128 others share more keys")
 
 
-def test_explain_tells_of_whom_it_met_under_longer_keys(tmp_path):
+def test_explain_shows_what_it_met_under_longer_keys(tmp_path):
     with closing(open_index(tmp_path / "index", IDENTITY)) as index:
         attacked(index, Flooding(160, 12, 0), seed=3, batch=100)
         enemy = Enemy(3)

@@ -8,7 +8,7 @@ from streamfilter.model import Record, Source
 from tests.security.test_poison_on_kafka import RawProducer
 
 
-def test_a_header_name_ends_at_its_nul_and_nobody_can_tell() -> None:
+def test_a_header_name_ends_at_its_nul_and_no_one_can_tell() -> None:
     """librdkafka has the whole name, and hands it out as a C string; the binding takes that.
 
     If this fails, a client has learnt to do better: keep such names whole then, or make them

@@ -63,7 +63,7 @@ def test_no_question_goes_to_the_coordinator_of_a_group(path):
     assert asked <= allowed
 
 
-def test_the_window_is_on_loopback_unless_told_otherwise():
+def test_the_window_is_on_loopback_unless_set_otherwise():
     assert Config().http.host == "127.0.0.1"
 
 

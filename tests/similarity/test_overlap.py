@@ -61,7 +61,7 @@ def test_the_pairs_found_are_those_of_comparing_all_with_all(seed, cells, monkey
     assert [everything[r * 40 + o] for r, o in pairs] == found[2].tolist()
 
 
-def test_nothing_is_similar_to_nobody():
+def test_nothing_is_similar_to_no_one():
     nobody, one = samples_of([]), samples_of([{1, 2, 3}])
     assert Postings(nobody).similar(one, threshold=0.5)[0].size == 0
     assert Postings(one).similar(nobody, threshold=0.5)[0].size == 0

@@ -172,18 +172,6 @@ def a_worn_producer_goes_on(patch: pytest.MonkeyPatch) -> None:
     only_in_worlds(patch, rates={**CALM, **late})
 
 
-def undelivered_records_wear_nobody(patch: pytest.MonkeyPatch) -> None:
-    """After an abort with records under way the same producer begins the next transaction."""
-    always = property(lambda self: True, lambda self, value: None)
-    patch.setattr(transaction.Transactions, "_delivered", always, raising=False)
-    only_in_worlds(patch, rates={**CALM, "produce_fails": 0.1, "late_markers": 0.5})
-
-
-def refused_records_are_tried_again(patch: pytest.MonkeyPatch) -> None:
-    """A record that an output refuses is trouble that may pass."""
-    patch.setattr(refusals.Refusals, "learn", lambda self, items, blame: "")
-
-
 def a_blamed_batch_is_refused_whole(patch: pytest.MonkeyPatch) -> None:
     """Every record of a batch that a broker refuses is taken for a bad one."""
     real = refusals.Refusals.learn
@@ -204,11 +192,6 @@ def index_written_early_and_nobody_looks(patch: pytest.MonkeyPatch) -> None:
     """The same, but found by what comes of it, not by looking on."""
     index_written_before_the_commit(patch)
     patch.setattr(Watcher, "written", lambda self, where, changes: None)
-
-
-def another_record_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """The record that the index applied last is not compared with the changelog's."""
-    patch.setattr(restore.Replay, "_check", lambda self, entry: setattr(self, "_unchecked", False))
 
 
 def judged_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
@@ -565,9 +548,7 @@ PLANTED = tuple(
         (own_counters_kept_after_a_takeover, "changelog"),
         (changelog_end_is_the_last_stable_offset, "stop"),
         (a_worn_producer_goes_on, "doubled"),
-        (undelivered_records_wear_nobody, "lost"),
         (a_lost_changelog_is_begun_anew, "refusal"),
-        (another_record_is_not_noticed, "refusal"),
         (judged_in_the_order_of_arrival, "changelog"),
         (a_standby_reads_what_is_not_committed, "ahead"),
         (a_standby_goes_on_beside_the_owner, "locked"),
@@ -575,7 +556,6 @@ PLANTED = tuple(
         (a_write_is_owed_beyond_its_tail, "stuck"),
         (where_the_last_assignment_stood_is_believed, "stop"),
         (a_full_disk_ends_an_opening, "stop"),
-        (refused_records_are_tried_again, "stuck"),
         (a_blamed_batch_is_refused_whole, "changelog"),
         (nobody_looks_whose_records_lie_between, "refusal"),
         (time_is_the_clocks, "changelog"),

@@ -187,7 +187,7 @@ def test_a_text_is_not_blamed_for_who_was_asked_to_sketch_it():
         preparing(Reader(), Breaks(1)).sketch(Read([record], [Document("1", TEXTS[0])]))
 
 
-def test_workers_end_with_whom_they_work_for():
+def test_workers_end_with_what_they_work_for():
     script = (
         "import os, signal; from tests.workers.test_crew import *;"
         "crew = Crew(2); sketched(crew); print(*crew.pids, flush=True);"
@@ -341,7 +341,7 @@ def test_values_without_a_document_have_no_sketches():
     assert prepared.rejected[0] == len(records)
 
 
-def test_what_no_topic_takes_is_the_same_whoever_read_it():
+def test_what_no_topic_takes_is_the_same_whatever_read_it():
     """And the time of who reads and sketches is told as sketching, which is most of it."""
     records, took = lines(), []
     limits = {"u": 700, "d": 10**6, "x": 10**6}
