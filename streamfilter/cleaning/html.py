@@ -3,12 +3,15 @@
 libxml2 (by lxml) reads the markup. It is compiled, so it is the extra ``html``. Python's own parser
 needs 3 minutes for 60 kB of ``<a `` in its older versions. A parser with a tree ends the process on
 deep nesting. So no tree is built here: the parser calls us for each tag and each piece of text.
+
+For an end tag, libxml2 looks through all open elements: 320 kB of ``<b>`` and ``</i>`` take a
+minute. So a text is fed in pieces, and after `OPEN_MAX` open elements the next piece begins anew.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from streamfilter.cleaning.lines import without_surrogates
 from streamfilter.stops import MissingExtra
@@ -24,6 +27,10 @@ INLINE = frozenset(_INLINE.split())
 """Elements inside a line of text: they do not part two words."""
 
 MARKUP = re.compile("[<&]")
+OPEN_MAX = 256
+"""Elements that may be open at the end of a piece. Pages have less than 100."""
+PIECE = 4_096
+"""Characters that are fed at once; a piece ends before its last tag."""
 
 
 def html_step() -> Callable[[str], str]:
@@ -40,12 +47,28 @@ def html_step() -> Callable[[str], str]:
     def plain_text(text: str) -> str:
         if not MARKUP.search(text):
             return text
-        parser = HTMLParser(target=_Text(), no_network=True)
-        parser.feed(without_surrogates(text))
-        found: str = parser.close()
-        return found
+        found = _Text()
+        parser = HTMLParser(target=found, no_network=True)
+        for piece in _pieces(without_surrogates(text)):
+            if found.open > OPEN_MAX:
+                parser.close()
+                parser = HTMLParser(target=found, no_network=True)
+            parser.feed(piece)
+        parser.close()
+        return found.text
 
     return plain_text
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield *text* in pieces that begin with a tag, if there is one near enough."""
+    begin = 0
+    while len(text) - begin > PIECE:
+        tag = text.rfind("<", begin + 1, begin + PIECE)
+        end = tag if tag > 0 else begin + PIECE
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
 
 
 class _Text:
@@ -53,13 +76,19 @@ class _Text:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._unseen = 0
+        self._unseen = self.open = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self.open += 1
         self._unseen += tag in UNSEEN
         self._part(tag)
 
     def end(self, tag: str) -> None:
+        self.open -= 1
         self._unseen -= tag in UNSEEN
         self._part(tag)
 
@@ -70,8 +99,8 @@ class _Text:
     def comment(self, text: str) -> None:
         """Ignore a comment."""
 
-    def close(self) -> str:
-        return "".join(self._pieces)
+    def close(self) -> None:
+        """Do nothing: all open elements were ended before."""
 
     def _part(self, tag: str) -> None:
         if tag not in INLINE:
