@@ -116,6 +116,8 @@ class Normaliser:
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
         data = f"\0{chr(0).join(texts)}\0".encode("ascii")
+        if "apostrophes" in self._how.fold:  # the only fold of a character of ASCII
+            data = data.replace(b"`", b"'")
         if self._how.whitespace:
             for space in ASCII_SPACES:
                 data = data.replace(space, b" ")
