@@ -6,12 +6,12 @@ import re
 
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*+[ -/]*+[@-~]?"  # colours, cursor: ESC [ … letter
-    r"|\x1b\][^\x07\x1b]{0,4096}+(?:\x07|\x1b\\)?"  # titles and links: ESC ] … BEL
-    r"|\x1b[PX^_][^\x1b]{0,4096}+(?:\x1b\\)?"  # device strings: ESC P … ESC \
+    r"|\x1b\][^\x07\x1b]{0,4096}+(?:\x07|\x1b\\)"  # titles and links: ESC ] … BEL
+    r"|\x1b[PX^_][^\x1b]{0,4096}+\x1b\\"  # device strings: ESC P … ESC \
     r"|\x1b[ -/]*+[0-~]?"
     r"|\x9b[0-?]*+[ -/]*+[@-~]?"
 )
-"""ECMA-48's control sequences; a sequence that is cut ends where its text ends."""
+"""ECMA-48's control sequences. Of a string without its end only ESC and ] go: the rest is text."""
 
 _QUOTED = re.compile(r"[ \t]{0,8}>")
 _INTRODUCES = re.compile(

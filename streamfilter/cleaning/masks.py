@@ -29,7 +29,7 @@ EXAMPLE = "The harbour was closed on Monday, 3 March 2026. Приветъ 漢字
 """No pattern may match all of this."""
 
 _URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\"']++|\bwww\.[^\s<>\"']++", re.IGNORECASE)
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}+\.){1,8}[\w-]{1,63}+")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}+\.){1,8}[^\W\d_][\w-]{1,62}+")
 _UUID = re.compile(
     r"(?<![0-9a-z])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE
 )

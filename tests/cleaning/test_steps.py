@@ -5,6 +5,7 @@ import unicodedata
 
 import pytest
 
+from streamfilter.cleaning.folds import FOLDS
 from streamfilter.cleaning.masks import MASKS, REPLACEMENT_MAX
 from streamfilter.similarity.scheme import Normalisation, Scheme, scheme_of
 from streamfilter.similarity.text.normalisation import Normaliser
@@ -55,6 +56,7 @@ def test_a_pattern_without_its_library_says_what_to_install(monkeypatch):
 def test_terminal_colours_do_not_count() -> None:
     coloured = "\x1b[1;31mERROR\x1b[0m disk \x1b]8;;http://a\x07full\x1b]8;;\x07\x1b"
     assert cleaned(coloured, ansi=True) == "error disk full"
+    assert cleaned("\x1b]disk 1 is full", ansi=True) == "disk 1 is full"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,7 @@ def test_words_are_joined_where_a_line_ends() -> None:
         ("tracking", "https://a.org/x?fbclid=1&gclid=2", "https://a.org/x"),
         ("tracking", "https://a.org/x?identity=1", "https://a.org/x?identity=1"),
         ("email", "to ann.lee+x@mail.example.org.", "to email."),
+        ("email", "of lodash@4.17.21 and node@v18.2", "of lodash@4.17.21 and node@v18.2"),
         ("uuid", "id F17FD374-c6a5-3877-7733-0bdbd7210dff", "id uuid"),
         ("timestamp", "2026-03-20T08:47:22.83Z up", "timestamp up"),
         ("timestamp", "Mar  3 09:14:22 host; 3 March 2026", "timestamp host; timestamp"),
@@ -156,6 +159,12 @@ def test_a_fold_makes_several_letters_one(fold: str, one: str, other: str) -> No
     assert cleaned(one, fold=(fold,)) != cleaned(one)
 
 
+def test_ascii_is_folded_as_beside_other_letters() -> None:
+    ascii_ = "".join(map(chr, range(32, 127)))
+    for fold in FOLDS:
+        assert cleaned(f"é {ascii_}", fold=(fold,)).endswith(cleaned(ascii_, fold=(fold,)))
+
+
 def test_marks_of_other_scripts_are_letters() -> None:
     for text in ("शेर का शोर", "й ї", "บ้าน", "がぎ"):
         assert cleaned(text, fold=("marks",)) == cleaned(text)
@@ -189,7 +198,7 @@ def test_the_scheme_of_an_index_is_read_back() -> None:
 HOSTILE = (
     *("a", "@", "a@", "a.", "1:", "1.", "f0", "/", "/a", "~/", "http://", "www.", "-", "0-", "é"),
     *("\x1b[", "\x1b]", "> ", ">\n", "wrote:\n> ", "a-\n", "\t>", "jan 1 ", "2026-", "::", "0x"),
-    *("<a ", "<b>", "<!--", "&", "&#x", "<![CDATA[", "</", " ", "\n"),
+    *("<a ", "<b>", "<b>x</i>", "<div></p>", "<!--", "&", "&#x", "<![CDATA[", "</", " ", "\n"),
 )
 
 
