@@ -48,7 +48,26 @@ def check_records(config: Config) -> list[Problem]:
     except ConfigError:
         return []  # there is no such topic: another check reports it
     look = Look.at(config, records)
-    return [*_broken(config, look), *check_boilerplate(config, look.texts)]
+    return [*_broken(config, look), *absent(look), *check_boilerplate(config, look.texts)]
+
+
+def absent(look: Look) -> list[Problem]:
+    """Return the values beside the text that none of the documents has: a pointer's typing error.
+
+    An absent value is no error, so all records would be in one scope, or agree in nothing.
+    """
+    config, documents = look.config, look.documents
+    return [
+        Problem(
+            "index.scope_field" if pointer == config.index.scope_field else "verify.agree_on",
+            f"none of {counted(len(documents), 'document')} has {pointer}, so all count as equal "
+            "in it",
+            "see with `streamfilter peek -o json` what they have, and correct the pointer",
+            warning=True,
+        )
+        for place, pointer in enumerate(config.scheme().pointers)
+        if documents and all(each.values[place] is None for each in documents)
+    ]
 
 
 def check_boilerplate(config: Config, texts: Sequence[str]) -> list[Problem]:
@@ -133,6 +152,8 @@ class Seen:
     reading: Reading | SchemasAway
     root: Any
     """Its value decoded as a whole; None if that is impossible."""
+    pointers: Sequence[str] = ()
+    """The pointers to the values beside the text."""
 
     @property
     def fate(self) -> str:
@@ -154,6 +175,8 @@ class Seen:
         match reading:
             case Document():
                 said |= {"id": reading.id, "text": reading.text}
+                if self.pointers:
+                    said["values"] = dict(zip(self.pointers, reading.values, strict=True))
             case Malformed():
                 said |= {"error_code": reading.code.value, "message": reading.message}
             case Unjudged():
@@ -171,7 +194,9 @@ class Seen:
         match reading:
             case Document():
                 text = f"{shown(reading.text)} {counted(len(reading.text.split()), 'word')}"
-                return f"{first}\n    id    {shown(reading.id)}\n    text  {text}"
+                named = zip(self.pointers, reading.values, strict=True)
+                beside = [f"\n    {name}  {_shown_value(each)}" for name, each in named]
+                return f"{first}\n    id    {shown(reading.id)}\n    text  {text}{''.join(beside)}"
             case Malformed():
                 return f"{first}\n    {reading.code.value}: {reading.message}{self._instead()}"
             case Unjudged():
@@ -196,7 +221,7 @@ class Look:
     def at(cls, config: Config, records: Sequence[Record]) -> Look:
         """Read *records* as *config* says."""
         read, decode = reader_for(config).read, decoder_of_all(config)
-        patience, found = waiting_of(config), []
+        patience, pointers, found = waiting_of(config), config.scheme().pointers, []
         for record in records:
             root = None
             try:
@@ -207,7 +232,7 @@ class Look:
                 reading = away
             except Unreadable:
                 pass  # the reading gives the reason
-            found.append(Seen(record, reading, root))
+            found.append(Seen(record, reading, root, pointers))
         return cls(config, found)
 
     @property
@@ -218,8 +243,13 @@ class Look:
     @property
     def texts(self) -> list[str]:
         """Return the texts of the documents."""
+        return [each.text for each in self.documents]
+
+    @property
+    def documents(self) -> list[Document]:
+        """Return those of the records that would be judged."""
         readings = [each.reading for each in self.seen]
-        return [each.text for each in readings if isinstance(each, Document)]
+        return [each for each in readings if isinstance(each, Document)]
 
     @property
     def proposal(self) -> Proposal | None:
@@ -250,14 +280,19 @@ class Look:
         fates = Counter(each.fate for each in self.seen).most_common()
         lines = [each.as_text() for each in self.seen]
         lines.append(", ".join(f"{count:,} {fate}" for fate, count in fates))
-        return "\n".join([*lines, *advice(self.config, self.proposal), *self._example()])
+        advised = [*map(str, absent(self)), *advice(self.config, self.proposal)]
+        return "\n".join([*lines, *advised, *self._example()])
 
     def _example(self) -> list[str]:
         """Return the example that fits the texts, if the configuration changes no such setting."""
-        read = (each.reading for each in self.seen)
-        fit = fitting(each.text for each in read if isinstance(each, Document))
+        fit = fitting(self.texts)
         default = self.config.similarity == SimilaritySection()
         return [f"{fit} (streamfilter init --example {fit.name})"] if fit and default else []
+
+
+def _shown_value(value: str | None) -> str:
+    """Return a canonical *value* for a terminal; ``none`` stands for one that is absent."""
+    return "none" if value is None else shown(value)[1:-1]
 
 
 def shown(text: str) -> str:

@@ -118,7 +118,7 @@ class _Judge:
             return
         for other, similarity in self.truth.neighbours(given.id).items():
             there = self.rows.get(other)
-            if there is None or not self._kept(there):
+            if there is None or not self._kept(there) or not self._may_match(row, there):
                 continue
             if self.given[there].order >= given.order:
                 continue
@@ -146,16 +146,22 @@ class _Judge:
         if unlike and placed.containment is not None and not self.truth.knows_containment:
             self.report.unmeasured += 1
             return
+        there = self._row_of_match(placed)
         similarity = self._true_similarity(row, placed)
         right = similarity is not None and similarity >= precision_from
         if given.id is not None and placed.match_id is not None:
             right |= self.truth.contained(given.id, placed.match_id)
+        right &= there is None or self._may_match(row, there)
         self.report.precise.add(self.families[row], good=right)
         if not right:
             other = placed.match_id or "nothing"
             name = given.id or _at(given.source)
             example = Example("wrong", name, other, similarity, placed.similarity)
             self.report.example(example)
+
+    def _may_match(self, row: int, there: int) -> bool:
+        """Return whether the two are of one scope, and equal in the fields that must be."""
+        return self.given[row].beside == self.given[there].beside
 
     def _true_similarity(self, row: int, placed: Placed) -> float | None:
         given = self.given[row]

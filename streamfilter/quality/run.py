@@ -22,6 +22,8 @@ class Given:
     """Document id; None if the record cannot be read."""
     text: bytes
     """Digest of its normalised text; empty if it cannot be read."""
+    beside: bytes = b""
+    """Digest of the values beside its text (its scope), which are the same in a match."""
     droppable: bool = False
     """Whether the configuration may drop the record, so that it is in no output."""
 

@@ -50,6 +50,7 @@ def given_of(record: Record, reader: Reader, *, order: tuple[int, ...], droppabl
         raw=digest(record.value or b""),
         id=document.id if document else None,
         text=text_digest(document.text) if document else b"",
+        beside=digest(repr(document.values).encode()) if document and document.values else b"",
         droppable=dropped or droppable,
     )
 

@@ -71,6 +71,21 @@ def test_records_of_a_file_are_shown_as_they_would_be_read(capsys, tmp_path):
     assert told[0]["text"] == ROWS[0]["text"]
 
 
+def test_values_beside_the_text_are_shown_and_one_that_no_record_has_is_a_warning(capsys, tmp_path):
+    rows = [{"id": "a", "text": WORDS, "tenant": "\x1b[2J"}, {"id": "b", "text": WORDS}]
+    (tmp_path / "news.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    said = peek(capsys, "news.jsonl", "--set", "index.scope_field=/tenant")
+    assert '    /tenant  "\\u001b[2J"\n' in said
+    assert "    /tenant  none\n" in said
+    assert "warning" not in said
+    wrong = ("news.jsonl", "--set", "index.scope_field=/tenent", "--set", "verify.agree_on=[/id]")
+    said = peek(capsys, *wrong)
+    assert "warning: index.scope_field: none of 2 documents has /tenent" in said
+    assert "verify.agree_on" not in said
+    first = json.loads(peek(capsys, *wrong, "-o", "json"))["records"][0]
+    assert first["values"] == {"/id": '"a"', "/tenent": None}
+
+
 def test_rows_of_a_file_are_shown_and_an_empty_file_is_called_by_its_name(capsys, tmp_path):
     (tmp_path / "news.csv").write_text(f"id,text\n1,{WORDS}\n2\n")
     assert peek(capsys, "news.csv").splitlines() == [

@@ -82,6 +82,26 @@ def test_each_tenant_gets_what_it_would_get_alone(desk, capsys):
     assert all(tenants[each["id"]] == tenants[each["other"]] for each in pairs)
 
 
+def test_copies_across_scopes_are_wrong_if_withheld_and_expected_of_no_run(desk, capsys):
+    rows = [{"id": "a", "text": TEXT, "tenant": "t1"}, {"id": "b", "text": TEXT, "tenant": "t2"}]
+    path = write(desk.path / "in.jsonl", lines_of(rows))
+    truth = write(desk.path / "truth.tsv", [b"a\tb\t1.0"])
+
+    def evaluated() -> tuple[int, int, int]:
+        capsys.readouterr()
+        outputs = ("--unique", str(desk.unique), "--duplicates", str(desk.duplicates))
+        given = ("--pairs", str(truth), "-o", "json", *SCOPED)
+        main(["evaluate", str(path), *outputs, *given])
+        found = json.loads(capsys.readouterr().out)
+        return found["precision"]["right"], found["precision"]["of"], found["recall"]["of"]
+
+    assert main(desk.arguments(path)) == 0
+    assert evaluated() == (0, 1, 0)
+    desk.clear()
+    assert main([*desk.arguments(path), *SCOPED]) == 0
+    assert evaluated() == (0, 0, 0)
+
+
 def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(desk, capsys):
     rows = [{"id": "a", "text": TEXT, "tenant": "t1"}, {"id": "b", "text": NEAR, "tenant": 7}]
     path = write(desk.path / "in.jsonl", lines_of(rows))

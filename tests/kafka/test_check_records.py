@@ -51,6 +51,13 @@ def test_some_broken_records_are_a_warning_and_a_share_that_would_pause_is_a_pro
     assert "110 of the latest 200 records" in said
 
 
+def test_a_scope_that_no_record_has_is_a_warning(stage, capsys):
+    filled(stage, 5, 0)
+    code, said, _ = checked(stage, capsys, index={"scope_field": "/tenent"})
+    assert code == 0, said
+    assert "warning: index.scope_field: none of 5 documents has /tenent" in said
+
+
 def test_an_empty_topic_is_no_problem(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     code, said, _ = checked(stage, capsys)
     assert code == 0, said
