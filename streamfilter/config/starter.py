@@ -20,7 +20,7 @@ from streamfilter.config.yaml_file import parse_yaml
 SCHEMA_LINE = "# yaml-language-server: $schema="
 COMMENT_COLUMN = 35
 
-EXAMPLES = ("logs", "mail", "news", "social", "tickets", "web")
+EXAMPLES = ("logs", "mail", "news", "press", "social", "tickets", "titles", "web")
 """Examples of config/ whose settings fit any topic of such texts. Their files are here, too."""
 
 _LEAST = "The least one has to say."

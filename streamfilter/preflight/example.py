@@ -7,8 +7,10 @@ most telling habit first. A person reads the reason and may choose another one.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import TypeVar
 
@@ -20,6 +22,7 @@ CHARACTERS_MAX = 20_000
 """A text is looked at up to here."""
 
 _TAG = re.compile(r"</(?:p|div|a|span|li|body|html|h\d|td|b|i|em|strong)>|<br ?/?>", re.I)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _QUOTE = re.compile(r"^[ \t]*>", re.M)
 _TIME = re.compile(r"\d{1,2}:\d{2}:\d{2}")
 _MENTION = re.compile(r"(?:^|\s)(?:@\w+|#[a-z]\w+)|https?://", re.A | re.I)
@@ -71,6 +74,24 @@ def _logs(texts: Sequence[str]) -> str:
     return timed
 
 
+def _press(texts: Sequence[str]) -> str:
+    """Count texts with sentences that come again with other numbers."""
+    forms: defaultdict[str, set[str]] = defaultdict(set)
+    parts = [[each for each in _SENTENCE.split(text) if len(each) > 20] for text in texts]
+    for each in chain.from_iterable(parts):
+        forms[MASKS["number"](each)].add(each)
+    again = {form for form, written in forms.items() if len(written) > 1}
+    shared = [sum(MASKS["number"](each) in again for each in text) for text in parts]
+    counted = _share(shared, lambda count: count > 1, 0.25, "repeat sentences with other numbers")
+    return counted if _words(texts) > 30 else ""
+
+
+def _titles(texts: Sequence[str]) -> str:
+    if _words(texts) > 16 or any("\n" in text.strip() for text in texts):
+        return ""
+    return _share(texts, lambda text: not text.rstrip().endswith("."), 0.7, "are lines like titles")
+
+
 def _web(texts: Sequence[str]) -> str:
     return _share(texts, _TAG.search, 0.3, "have HTML tags")
 
@@ -104,6 +125,6 @@ def _words(texts: Sequence[str]) -> float:
 
 
 _RULES: dict[str, Rule] = {
-    "web": _web, "mail": _mail, "logs": _logs, "social": _social,
-    "tickets": _tickets, "news": _news,
+    "web": _web, "mail": _mail, "logs": _logs, "social": _social, "press": _press,
+    "tickets": _tickets, "titles": _titles, "news": _news,
 }  # fmt: skip

@@ -252,6 +252,6 @@ def _typed(rng: random.Random, text: str) -> str:
 
 STREAMS: dict[str, Callable[[int, int], Labelled]] = {
     "news": news, "mail": mail, "logs": logs, "social": social, "tickets": tickets,
-    "web": web, "press": press,
+    "web": web, "press": press, "titles": titles,
 }  # fmt: skip
 """The streams by the name of their example."""
