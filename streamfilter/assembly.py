@@ -287,7 +287,7 @@ def note_policy(index: Index, policy: MatchPolicy, shape: Shape) -> list[str]:
         known = _as_read(MatchPolicy()) | known  # stored before a setting existed: its default
     if known == present:
         return []
-    index.remember(_POLICY_FACT, json.dumps(present, sort_keys=True).encode())
+    index.remember(_POLICY_FACT, policy.as_fact())
     changes = [
         f"{name}: {known.get(name)} -> {value}"
         for name, value in present.items()

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 
@@ -151,7 +151,7 @@ def noted_policy(index: Index, threshold: float | None, *, new: bool) -> MatchPo
     policy = MatchPolicy(**json.loads(index.fact("policy") or "{}"))
     if threshold is not None:
         policy = replace(policy, threshold=threshold)
-    index.remember("policy", json.dumps(asdict(policy), sort_keys=True).encode())
+    index.remember("policy", policy.as_fact())
     index.remember(_FACT, b"1")
     return policy
 

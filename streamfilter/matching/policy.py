@@ -11,7 +11,8 @@ estimate for samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import inf
 
@@ -27,6 +28,9 @@ from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 CONTAINED = ("shorter", "arriving")
 KNOWN_ID = ("judge", "update", "duplicate")
+_LATER = ("known_id", "weights", "minimum_fields", "agree_on")
+"""Settings that older indexes do not store. Where they are off, they are left out: such an index
+has the same bytes as before, and an older version opens it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,16 @@ class MatchPolicy:
             raise ValueError("the method fields goes with records, and records with it")
         if self.by_size and not self.comparer.sized:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
+
+    def as_fact(self) -> bytes:
+        """Return the policy as an index stores it."""
+        off = MatchPolicy()
+        stored = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in _LATER or value != getattr(off, name)
+        }
+        return json.dumps(stored, sort_keys=True).encode()
 
     @property
     def by_id(self) -> bool:

@@ -172,6 +172,24 @@ def test_a_policy_from_before_a_setting_existed_had_its_default():
     assert note_policy(index, contained, shape) == []
 
 
+def test_a_setting_that_older_indexes_do_not_store_is_left_out_where_it_is_off():
+    index, shape = Facts(), Shape(16, 6)
+    note_policy(index, MatchPolicy(), shape)
+    later = {"known_id", "weights", "minimum_fields", "agree_on"}
+    assert not later & json.loads(index["policy"]).keys()
+    on = MatchPolicy(known_id="update", agree_on=("numbers",))
+    assert note_policy(index, on, shape) == [
+        "known_id: judge -> update",
+        "agree_on: [] -> ['numbers']",
+    ]
+    assert note_policy(index, on, shape) == []
+    assert note_policy(index, MatchPolicy(), shape) == [
+        "known_id: update -> judge",
+        "agree_on: ['numbers'] -> []",
+    ]
+    assert not later & json.loads(index["policy"]).keys()
+
+
 def test_another_threshold_is_reported_with_what_the_keys_that_stay_find_there():
     index, shape = Facts(), Shape(16, 6)
     assert note_policy(index, MatchPolicy(), shape) == []
