@@ -53,6 +53,16 @@ class Names:
         """Return topic and partition of a *number*."""
         return (self.topic, number) if self.inputs is None else self.inputs.spot(number)
 
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Return the way out that several topics have if one of them was recreated."""
+        if self.inputs is None or not self.inputs.several:
+            return ()
+        return (
+            "go on with the other topics: leave this one out of input.topics, or delete it again "
+            "if it fits a *; its new records can come under another name",
+        )
+
 
 class Refusal(Stop):
     """Going on would lose or misjudge records; a person must choose a way out."""
@@ -282,6 +292,7 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
         return [f"{what}; going on at the old positions, as accepted"]
     raise Refusal(
         f"{what}: the positions and the index speak of records that are no longer there",
+        *names.without,
         BEGIN_ANEW,
         "continue with `streamfilter run --accept-positions`, if the same records are back at the "
         "same offsets, or those before the old positions need no verdict",
@@ -335,6 +346,7 @@ def refuse_lost_input(
             f"end): {names.named(short)}. The topic was recreated or truncated, and the index "
             "speaks of records that are no longer there",
             "bring the topic back",
+            *names.without,
             BEGIN_ANEW,
         )
     lost = {p: (o, earliest[p]) for p, o in positions.items() if o < earliest[p]}

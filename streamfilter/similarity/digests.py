@@ -19,7 +19,9 @@ from streamfilter.similarity.columns import NO_DIGESTS, U64
 ABSENT = 0
 """The digest of what a record does not have."""
 
-_NUMBER = re.compile(r"\d++(?:[.,'\u2019\u00a0\u202f\u2009]\d++)*+")
+_NUMBER = re.compile(
+    r"\d++(?:[.,'\u2019\u00a0\u202f\u2009\u066b\u066c]\d++)*+|[\u00bc-\u00be\u2150-\u215e\u2189]"
+)
 _SEPARATED = re.compile(r"\D(\d+)")
 _URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\"']++|\bwww\.[^\s<>\"']++", re.IGNORECASE)
 _AFTER_URL = ".,;:!?)]}"
@@ -31,7 +33,8 @@ def numbers_in(text: str) -> list[str]:
     A number is a run of digits of any script. One separator may stand between two runs: a point, a
     comma, an apostrophe, or a space that does not break. It is left out before exactly three
     digits, and is a point before any others: ``1'000``, ``1,000`` and ``1.000`` are 1000, and
-    ``2,5`` is 2.5. An ordinary space separates numbers, and a sign is no part of one.
+    ``2,5`` is 2.5. An ordinary space separates numbers, and a sign is no part of one. A fraction
+    such as ``½`` is a number, too.
     """
     return [_plain_number(each) for each in _NUMBER.findall(text)]
 

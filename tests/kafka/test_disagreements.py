@@ -1,8 +1,11 @@
 """Rules of a start whose offsets, changelog, index and input disagree, without a broker."""
 
+from dataclasses import replace
+
 import pytest
 
-from streamfilter.engine.ports import Watermarks
+from streamfilter.engine.inputs import Inputs
+from streamfilter.engine.ports import Layout, Watermarks
 from streamfilter.engine.start_checks import (
     Names,
     Refusal,
@@ -12,7 +15,9 @@ from streamfilter.engine.start_checks import (
     refuse_lost_input,
     refuse_other_input,
 )
+from streamfilter.index.input_table import ONE_TOPIC
 from streamfilter.index.protocol import Progress
+from streamfilter.model import InputTopic
 
 NAMES = Names("group", "in", "changelog/0", "state")
 
@@ -48,6 +53,20 @@ def test_an_input_with_another_id_is_refused_unless_accepted(remembered, present
         return
     with pytest.raises(Refusal, match=r"in was recreated since .* \(its topic id was a, and is b"):
         refuse_other_input(NAMES, remembered, present, accept=False)
+
+
+def test_a_recreated_topic_of_several_may_be_left_out():
+    names = replace(NAMES, inputs=Inputs("in", several=True))
+    names.inputs.take(ONE_TOPIC, Layout(1, {}, topics=(InputTopic("in", "a", 1),)), 0)
+    for refuse in (
+        lambda names: refuse_other_input(names, "a", "b", accept=False),
+        lambda names: refuse_lost_input(names, {0: 9}, {0: 0}, {0: 1}, accept=True),
+    ):
+        with pytest.raises(Refusal, match="leave this one out"):
+            refuse(names)
+        with pytest.raises(Refusal) as one:
+            refuse(NAMES)
+        assert "input.topics" not in str(one.value)
 
 
 def lost(positions, *, accept=False):
