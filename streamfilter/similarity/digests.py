@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from streamfilter.similarity.columns import NO_DIGESTS, U64
+from streamfilter.similarity.text.code_points import visible
 
 ABSENT = 0
 """The digest of what a record does not have."""
@@ -105,7 +106,7 @@ class Digester:
     def _value(self, subject: Subject, text: str, values: Sequence[str | None]) -> str | None:
         if isinstance(subject, int):
             return values[subject] if values else None
-        return "\n".join(subject(text)) or None
+        return "\n".join(subject(visible(text))) or None
 
     def _row(self, values: Sequence[str | None]) -> list[int]:
         if not self._scope:

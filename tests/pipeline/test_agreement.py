@@ -66,6 +66,8 @@ def agree(one: tuple, other: tuple, **scheme) -> bool:
         (("agree numbers",), ("3", ()), ("3 3", ()), False),
         (("agree numbers",), ("none", ()), ("one", ()), True),
         (("agree numbers",), ("none", ()), ("0", ()), False),
+        (("agree numbers",), ("1\u200b2\u00ad3", ()), ("123", ()), True),
+        (("agree urls",), ("http://a.x/\u2060b", ()), ("http://a.x/b", ()), True),
         (("agree /v",), ("a", ("x",)), ("a", ("x",)), True),
         (("agree /v",), ("a", (None,)), ("a", ()), True),
         (("agree /v",), ("a", (None,)), ("a", ("x",)), False),
