@@ -241,7 +241,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics.transaction("committed", 0.2, now=1.0)
     metrics.lag(5, 0.5)
     metrics.spent("commit")
-    metrics.partitions(4, disk=1)
+    metrics.partitions(4, topics=(1, 0), disk=1)
     metrics.rebalance("lost")
     metrics.index(IndexTotals(10, windows=2, horizon=3, changelog_offset=9))
     metrics.changelog(3, 0)
@@ -371,7 +371,7 @@ def test_what_cannot_be_audited_is_nan_and_not_known_with_the_reason(scheme, rea
 
 def test_the_audit_s_gauges_follow_the_latest_rounds_and_forget_a_better_past():
     metrics = Metrics()
-    for missed in [0] * 10 + [40] * 10:
+    for missed in [0] * 10 + [40] * 30:
         metrics.audited(a_round(near=10, unique=500, missed=missed))
     assert scraped(metrics)["streamfilter_audit_recall", ()] == 0.2
 
