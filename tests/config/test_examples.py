@@ -80,6 +80,13 @@ def test_each_example_is_tried_here():
     assert examples - {"reference", "streamfilter"} == tried
 
 
+def test_check_accepts_each_example(monkeypatch, capsys):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "broker:9092")
+    shipped = ROOT / "streamfilter" / "config" / "examples"
+    for path in sorted([*(ROOT / "config").glob("*.yaml"), *shipped.glob("*.yaml")]):
+        assert cli.main(["check", "--config", str(path)]) == 0, (path, capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_an_example_lets_each_story_through_once(name, tmp_path, capsys):
     sent, passes = FILES[name]
