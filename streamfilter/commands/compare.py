@@ -165,5 +165,5 @@ def _reason(pair: PairExplanation) -> str:
     if pair.explanation.decision.reason is not None:
         return pair.explanation.reason
     if not pair.remembered:
-        return "A is shorter than one shingle and is not remembered (input.short_text)"
+        return "A is too short to be judged and is not remembered (input.short_text)"
     return pair.beside.why

@@ -13,6 +13,7 @@
 | ``number`` | plain decimals | ``1,200.50``, ``1200.5`` | the value |
 
 A value that is none of its kind is absent: a phone without digits, a date that does not exist.
+So is a placeholder, such as ``1900-01-01``: it would make strangers alike.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ from streamfilter.entities.lists import (
     COUNTRY_CODES,
     FULL_NAMES,
     MONTHS,
+    PLACEHOLDER_DATES,
+    PLACEHOLDER_DOMAINS,
+    PLACEHOLDER_MAILBOXES,
+    PLACEHOLDER_PHONES,
     PLACEHOLDERS,
     TITLES,
 )
@@ -96,7 +101,8 @@ def _name(value: str) -> str:
 def _given(value: str) -> str:
     """Return the words of *value*, none of a placeholder such as ``n/a``."""
     found = _folded(value)
-    return "" if found in PLACEHOLDERS else found
+    repeated = len(found) > 2 and len(set(found) - {" "}) == 1
+    return "" if repeated or found in PLACEHOLDERS else found
 
 
 def _address(value: str) -> str:
@@ -122,6 +128,8 @@ def _phone(value: str) -> str:
     elif len(digits) == 11 and digits[0] == "1":  # North America's code, without a plus
         digits = digits[1:]
     digits = digits.lstrip("0")[:PHONE_MAX]
+    if any(typed.startswith(digits) for typed in PLACEHOLDER_PHONES):
+        return ""
     return digits if len(digits) >= PHONE_MIN and len(set(digits)) > 1 else ""
 
 
@@ -151,9 +159,10 @@ def _year(digits: str) -> int:
 
 def _day(year: int, month: int, day: int) -> str:
     try:
-        return date(year, month, day).isoformat().replace("-", "")
+        found = date(year, month, day).isoformat().replace("-", "")
     except (ValueError, OverflowError):
         return ""
+    return "" if found in PLACEHOLDER_DATES else found
 
 
 def _email(value: str) -> str:
@@ -163,7 +172,8 @@ def _email(value: str) -> str:
     local, domain = found[1].partition("+")[0], found[2].rstrip(".")
     if domain in ("gmail.com", "googlemail.com"):
         local, domain = local.replace(".", ""), "gmail.com"
-    return f"{local}@{domain}" if local else ""
+    unknown = local in PLACEHOLDER_MAILBOXES or domain in PLACEHOLDER_DOMAINS
+    return "" if unknown or not local else f"{local}@{domain}"
 
 
 def _number(value: str) -> str:

@@ -147,15 +147,34 @@ NICKNAMES = _groups()
 FULL_NAMES = {short: next(iter(names)) for short, names in NICKNAMES.items() if len(names) == 1}
 """Name → its full name, if there is only one: the form in which keys are made."""
 
-PLACEHOLDERS = frozenset(
-    {"unknown", "not known", "n a", "na", "none", "null", "nil", "tbd", "unbekannt", "inconnu"}
+_PLACEHOLDERS = """
+unknown, not known, not available, not provided, not applicable, n a, na, none, null, nil, tbd,
+test, test test, test user, no name, no address, anonymous, unbekannt, inconnu
+"""
+PLACEHOLDERS = frozenset(" ".join(_PLACEHOLDERS.split()).split(", "))
+"""What people write where they know no name or address. One letter three times is one, too."""
+PLACEHOLDER_DATES = frozenset(
+    {"00010101", "11111111", "18991230", "18991231", "19000101", "19700101", "99991231"}
 )
-"""What people write where they know no name or address."""
+"""Days that forms and programs write for an unknown one: first and last days, 0 as a date."""
+PLACEHOLDER_PHONES = ("12345678901234567890", "98765432109876543210")
+"""A phone that is a beginning of these is typed along the keyboard."""
+_MAILBOXES = """
+test none null unknown na n/a no nomail no-mail noemail no-email noreply no-reply donotreply
+do-not-reply nobody anonymous xxx asdf
+"""
+PLACEHOLDER_MAILBOXES = frozenset(_MAILBOXES.split())
+PLACEHOLDER_DOMAINS = frozenset({"test.com", "none.com", "noemail.com", "nomail.com"})
+"""Mailboxes and domains of no person, such as ``none@none.com``."""
 
 _TITLES = """
 mr mrs ms miss mx dr prof sir herr frau monsieur mme mlle senor senora sig dipl ing
 """
 TITLES = frozenset(_TITLES.split())
+GENERATIONS = {
+    "jr": "jr", "junior": "jr", "sr": "sr", "senior": "sr", "ii": "ii", "iii": "iii", "iv": "iv",
+}  # fmt: skip
+"""Word that tells a father from a son of one name → its short form."""
 
 _ADDRESS = {
     "st": "street saint str strasse",

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from streamfilter.entities.joined import split_fields
 from streamfilter.entities.kinds import KINDS, LOCAL_DIGITS
-from streamfilter.entities.lists import NICKNAMES
+from streamfilter.entities.lists import GENERATIONS, NICKNAMES
 from streamfilter.similarity.columns import F64
 from streamfilter.similarity.exact import Compared
 from streamfilter.stops import MissingExtra
@@ -199,8 +199,13 @@ def _name(one: str, other: str) -> float:
     """Return the points of two names: every word of the shorter one needs its counterpart.
 
     The family's name alone is no person: Anna Berger and Otto Berger get nothing. A middle name
-    may differ if two words or more are alike.
+    may differ if two words or more are alike. ``De la Cruz`` and ``Delacruz`` are one name. ``Jr``
+    and ``Sr`` are two persons.
     """
+    if one.replace(" ", "") == other.replace(" ", ""):
+        return POINTS
+    if _generation(one) != _generation(other) and _generation(one) and _generation(other):
+        return 0.0
     few, many = sorted((one.split()[:NAME_WORDS], other.split()[:NAME_WORDS]), key=len)
     pairs = sorted(
         ((_alike(a, b), -i, -j) for i, a in enumerate(few) for j, b in enumerate(many)),
@@ -218,6 +223,11 @@ def _name(one: str, other: str) -> float:
     points = POINTS * sum(found.values()) / len(few)
     points -= EXTRA_WORD * (len(many) - len(few))
     return min(points, ONE_WORD) if len(few) == 1 < len(many) else max(points, 0.0)
+
+
+def _generation(name: str) -> str:
+    """Return what tells a father from a son of one name; empty: nothing does."""
+    return GENERATIONS.get(name.rpartition(" ")[2], "")
 
 
 @lru_cache(maxsize=16_384)

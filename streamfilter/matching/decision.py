@@ -34,7 +34,7 @@ SHORT = {
     "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
     "drop": Decision(Verdict.DROPPED, reason=Reason.SHORT),
 }
-"""Decision on a text shorter than one shingle, by the policy's ``short_text``."""
+"""Decision on a short text, by the policy's ``short_text``."""
 
 
 class Fate(StrEnum):

@@ -77,13 +77,14 @@ def explain(
 
     Only remembered documents *before* an ordinal are candidates.
     """
-    present = sketches.keys_that_count(short=policy.judges_short)
+    short, least = policy.judges_short, policy.least_set
+    present = sketches.keys_that_count(short=short, least=least)
     since = index.progress.horizon
 
     def meets(_: I64, ordinals: I64) -> Flags:
         return (ordinals >= since) & (ordinals < before)
 
-    levels = met_in(index, sketches, meets, short=policy.judges_short)
+    levels = met_in(index, sketches, meets, short=short, least=least)
     met = _met_under(levels, range(since, before))
     candidates = collect(levels, columns=sketches.keys.shape[1])
     candidates = candidates.where(meets(candidates.rows, candidates.ordinals))
@@ -102,7 +103,7 @@ def explain(
         buckets=_hits(met, index.bucket_cap, sketches.keys.shape[1] - 1),
         candidates=steps,
         decision=decision,
-        reason=_reason(decision, steps, int(outcome.missing.sum())),
+        reason=_reason(decision, steps, int(outcome.missing.sum()), policy.minimum_fields),
     )
 
 
@@ -155,10 +156,15 @@ def _steps(
     )
 
 
-def _reason(decision: Decision, steps: tuple[Candidate, ...], missing: int) -> str:
+def _reason(
+    decision: Decision, steps: tuple[Candidate, ...], missing: int, minimum: int | None
+) -> str:
     """Return in words why it is this decision."""
     if decision.reason is not None:
-        return "the text is shorter than one shingle and is not judged (input.short_text)"
+        what = "the text is shorter than one shingle"
+        if minimum is not None:
+            what = f"the record has fewer fields than verify.minimum_fields ({minimum})"
+        return f"{what} and is not judged (input.short_text)"
     if decision.verdict is Verdict.EXACT_DUPLICATE:
         return "an earlier document has the same text"
     if decision.match is not None:
@@ -231,7 +237,8 @@ def one_after_the_other(
     first, second = sketcher.sketch([one]), sketcher.sketch([other])
     stored = _as_stored(first, policy)
     index = MemoryIndex(sketcher.scheme.widths, bucket_cap=bucket_cap)
-    remembered = bool(first.keys_that_count(short=policy.judges_short).any())
+    counts = first.keys_that_count(short=policy.judges_short, least=policy.least_set)
+    remembered = bool(counts.any())
     if remembered:
         index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
     return PairExplanation(

@@ -72,7 +72,9 @@ class Settings:
     """``judge``: an id means nothing. ``update``: a record replaces the document of its id.
     ``duplicate``: a remembered id alone makes a duplicate."""
     short_text: str = "exact_only"
-    """A text below one shingle: ``forward``, ``drop`` or ``exact_only``."""
+    """A short text: ``forward``, ``drop`` or ``exact_only``."""
+    least_set: int = 1
+    """Shingles, or fields of a record, that a document needs: with fewer it is short."""
 
     @property
     def long_cap(self) -> int:
@@ -173,7 +175,7 @@ class Law:
             same = [ordinal for ordinal, each in self.documents.items() if each.id == me.id]
             if self._remembered(same):
                 return Ruling("exact_duplicate", [(me.id, 1.0, 0)])
-        if not me.set_size and self.rules.short_text != "exact_only":
+        if me.set_size < self.rules.least_set and self.rules.short_text != "exact_only":
             return Ruling("passthrough" if self.rules.short_text == "forward" else "dropped")
         for ordinal in self._remembered(self.equal.get(me.fingerprint, [])):
             return Ruling("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
@@ -210,7 +212,7 @@ class Law:
         A longer key is looked up only if the shorter one has a bucket.
         """
         found: dict[int, list[int]] = {}
-        for band in range(len(me.keys) - 1 if me.set_size else 0):
+        for band in range(len(me.keys) - 1 if me.set_size >= self.rules.least_set else 0):
             for key, length in zip(keys_of_band(me.keys, me.splitter, band), LENGTHS, strict=True):
                 buckets = self._buckets_of(key)
                 if not buckets:
@@ -221,7 +223,7 @@ class Law:
 
     def _list(self, me: Arrival, ordinal: int) -> None:
         """List a unique document under its keys; a text below one shingle only under its text's."""
-        for band in range(len(me.keys) - 1 if me.set_size else 0):
+        for band in range(len(me.keys) - 1 if me.set_size >= self.rules.least_set else 0):
             for length, key in enumerate(keys_of_band(me.keys, me.splitter, band)):
                 bucket = self.buckets.setdefault((self.window, key), [])
                 if len(bucket) < (self.rules.long_cap if length else self.rules.bucket_cap):

@@ -66,7 +66,7 @@ def lookup(
         visible = Visibility.of_new(extent.since(len(ours)), forgetting=forgetting)
     else:
         visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
-    present = sketches.keys_that_count(short=policy.judges_short)
+    present = sketches.keys_that_count(short=policy.judges_short, least=policy.least_set)
     kept = ~present[:, -1] & policy.keeps_short
     if kept.any():
         kept &= np.array([known_as(id_) is not None for id_ in ours.ids])

@@ -67,7 +67,8 @@ class MatchPolicy:
     weights: tuple[float, ...] = ()
     """The weight of each field; empty: 1 each."""
     minimum_fields: int | None = None
-    """How many fields both records must have; only these are then scored. None: all fields are."""
+    """How many fields both records must have; only these are then scored. None: all fields are.
+    A record that has fewer is short."""
 
     agree_on: tuple[str, ...] = ()
     """The subjects in which a match must agree (`Scheme.agree_on`), in the scheme's order."""
@@ -114,6 +115,11 @@ class MatchPolicy:
     def judges_short(self) -> bool:
         """Return whether a text shorter than one shingle is compared with equal texts."""
         return self.short_text == "exact_only"
+
+    @property
+    def least_set(self) -> int:
+        """Return how many shingles, or fields, a document needs: with fewer it is short."""
+        return self.minimum_fields or 1
 
     @property
     def estimated(self) -> int:

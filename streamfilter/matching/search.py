@@ -50,7 +50,7 @@ BEHIND_ALL = 1 << 62
 
 
 def met_in(
-    index: Readable, sketches: Sketches, meets: Meets, *, short: bool = True
+    index: Readable, sketches: Sketches, meets: Meets, *, short: bool = True, least: int = 1
 ) -> tuple[Level, ...]:
     """Return the bucket lists under the keys of each row of *sketches*, its text's included.
 
@@ -60,10 +60,11 @@ def met_in(
         index: The index to read.
         sketches: Sketches of the documents searched for.
         meets: Which documents each row may match.
-        short: Whether to look for texts that are shorter than one shingle.
+        short: Whether to look for short texts.
+        least: Shingles, or fields of a record, that a document needs: with fewer it is short.
     """
     keys, contents = sketches.keys, sketches.contents
-    present = sketches.keys_that_count(short=short)
+    present = sketches.keys_that_count(short=short, least=least)
     buckets = index.probe(keys, present, contents.splitters)
     found = copies(index, keys[:, -1], present[:, -1], contents.fingerprints, meets)
     return buckets.levels_beside(found)

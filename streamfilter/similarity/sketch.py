@@ -77,9 +77,13 @@ class Sketches:
         counts = left_of(self.dropped, self.contents.set_sizes)
         return dict(zip(LEFT, counts, strict=True))
 
-    def keys_that_count(self, *, short: bool) -> Flags:
-        """Return (n, columns) the valid keys: a *short* text has only its fingerprint, if any."""
-        signed = self.contents.set_sizes > 0
+    def keys_that_count(self, *, short: bool, least: int = 1) -> Flags:
+        """Return (n, columns) the valid keys.
+
+        A text with fewer shingles, or a record with fewer fields, than *least* has only its
+        fingerprint, and that only if *short* texts count.
+        """
+        signed = self.contents.set_sizes >= least
         count = np.repeat(signed[:, None], self.keys.shape[1], axis=1)
         count[:, -1] = signed | short
         return count

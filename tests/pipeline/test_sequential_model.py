@@ -189,6 +189,9 @@ RECORDS = {
          "/email": "email.1"},
         {"weights": (2.0, 2.0, 1.0, 1.0, 1.0), "minimum_fields": 2},
     ),
+    "of few fields": (
+        {"/name": "name.1", "/phone": "phone.1", "/key": "exact"}, {"minimum_fields": 2}
+    ),
     "weighed": (
         {"/name": "name.1", "/n": "number.1", "/key": "exact"}, {"weights": (1.5, 1.0, 0.3)}
     ),
@@ -219,16 +222,22 @@ def test_records_equal_the_sequential_model_whatever_the_batches(name, cap):
     scheme = Scheme.of_fields(fields, keys=keys_of(kinds))
     sketcher = sketcher_for(scheme, seed=SEED)
     texts = [join_fields([each[place] for place in fields]) for each in map(record, [rng] * 250)]
-    policy = MatchPolicy(0.75, "fields", 3, short_text="exact_only", fields=kinds, **rules)
+    # With a minimum, a record of fewer fields passes; without one, equal records are duplicates.
+    least = rules.get("minimum_fields", 1)
+    short = "forward" if least > 1 else "exact_only"
+    policy = MatchPolicy(0.75, "fields", 3, short_text=short, fields=kinds, **rules)
     sketches = sketcher.sketch(texts)
-    model = Law(Settings(0.75, 3, bucket_cap=cap, score=partial(score, policy.field_rules)))
+    settings = Settings(0.75, 3, bucket_cap=cap, short_text=short, least_set=least)
+    model = Law(replace(settings, score=partial(score, policy.field_rules)))
     expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
     index = MemoryIndex(widths=scheme.widths, bucket_cap=cap)
     decisions = run_in_batches(texts, sizes, index, policy, sketcher)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
         assert plain(got) == (want.verdict, want.matches, want.truncated), (name, i, texts[i])
-    assert {want.verdict for want in expected} == {"unique", "near_duplicate", "exact_duplicate"}
+    verdicts = {want.verdict for want in expected}
+    assert verdicts - {"passthrough"} == {"unique", "near_duplicate", "exact_duplicate"}
+    assert ("passthrough" in verdicts) >= (name == "of few fields")
 
 
 @pytest.mark.parametrize("seed", range(6))
