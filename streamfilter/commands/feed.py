@@ -77,8 +77,9 @@ def command(
     else:
         for name in topic_creation.create_all(config, partitions):
             standard.say(f"created {name}")
+    topic = topic_sample.written_by_commands(config)
     try:
-        feed = Feed(plain_producer(config, FEEDING), config.input.first, partition=None)
+        feed = Feed(plain_producer(config, FEEDING), topic, partition=None)
         encode, sent = encoding(config), 0
         with interruption.listening(again=None):
             for story in _paced(seed, rate, seconds, interruption):
@@ -87,7 +88,7 @@ def command(
             feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
-    standard.say(f"sent {sent:,} stories to {config.input.first}")
+    standard.say(f"sent {sent:,} stories to {topic}")
     return ExitCode.OK
 
 

@@ -65,13 +65,15 @@ def command(
         standard.say(f"nothing was written; --yes writes {counted(len(asked), 'tombstone')}")
         return ExitCode.OK
     from streamfilter.kafka.clients import plain_producer
+    from streamfilter.kafka.topic_sample import written_by_commands
     from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 
+    topic = written_by_commands(config)
     # Java's choice of a partition: where a compacted topic has the record that it is to remove.
     by_key = config.kafka.properties("common").get("partitioner", "murmur2_random")
     producer = plain_producer(config, {**FEEDING, "partitioner": by_key})
     try:
-        feed = Feed(producer, config.input.first, partition=None)
+        feed = Feed(producer, topic, partition=None)
         partitions = feed.partitions()
         targets = range(partitions) if config.index.scope == "partition" else [None]
         where = config.input.id or ""
@@ -84,7 +86,7 @@ def command(
         feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
-    standard.say(f"wrote {counted(len(asked) * len(targets), 'tombstone')} to {config.input.first}")
+    standard.say(f"wrote {counted(len(asked) * len(targets), 'tombstone')} to {topic}")
     return ExitCode.OK
 
 

@@ -103,7 +103,7 @@ class Config(Section):
         ours = self.output.topics
         topic = {"input.topic": self.input.topic}
         if self.input.topics:
-            topic = {f"input.topics.{n}": name for n, name in enumerate(self.input.exact)}
+            topic = {f"input.topics ({name})": name for name in self.input.exact}
         return {**topic, **ours, "index.changelog": self.changelog_topic}
 
     def masked(self) -> dict[str, Any]:

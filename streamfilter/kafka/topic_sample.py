@@ -17,7 +17,7 @@ from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited,
 from streamfilter.kafka.source import record_of
 from streamfilter.model import Record
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.stops import ConfigError, Problem
+from streamfilter.stops import ConfigError, Problem, Temporary
 
 READ_SECONDS = 10.0
 TOPICS_MAX = 20
@@ -42,6 +42,22 @@ def names(config: Config) -> list[str]:
     admin = clients.admin_client(config)
     known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
     return sorted(name for name in known if not name.startswith("__"))
+
+
+def written_by_commands(config: Config) -> str:
+    """Return the input topic that `forget` and `feed` write to: the first that is named exactly.
+
+    If patterns alone name the topics, it is the first that fits.
+
+    Raises:
+        Stop: no broker answers, or no topic fits.
+    """
+    if config.input.exact:
+        return config.input.first
+    fitting = config.input.among(names(config))
+    if not fitting:
+        raise Temporary(f"no topic fits {config.input.name}")
+    return fitting[0]
 
 
 def latest(config: Config, count: int) -> list[Record]:

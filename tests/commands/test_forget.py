@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.kafka import traffic
+from streamfilter.kafka import topic_sample, traffic
 
 
 class Sent(list[tuple[bytes, dict[str, bytes]]]):
@@ -44,3 +44,25 @@ def test_a_tombstone_bears_its_id_as_its_key_and_in_the_header_if_one_is_named(
     config.write_text(f"input: {{id: {where}, tombstones: forget}}\n")
     assert main(["forget", "--config", str(config), "a1", "--yes"]) == 0
     assert sent == [(key, headers)]
+
+
+@pytest.mark.parametrize(
+    ("topics", "written", "code"),
+    [
+        ("['news.*', blogs]", "blogs", 0),
+        ("['news.*']", "news.a", 0),
+        ("['other.*']", "no topic fits other.*", 75),
+    ],
+)
+def test_one_of_several_topics_gets_the_tombstone(
+    tmp_path, monkeypatch, capsys, topics, written, code
+):
+    monkeypatch.setattr(traffic, "Feed", Sent())
+    monkeypatch.setattr(topic_sample, "names", lambda config: ["blogs", "news.a", "news.b"])
+    config = tmp_path / "streamfilter.yaml"
+    config.write_text(
+        f"input: {{topics: {topics}, tombstones: forget}}\n"
+        "output: {unique: u, duplicates: d, dead_letter: l}\n"
+    )
+    assert main(["forget", "--config", str(config), "a1", "--yes"]) == code
+    assert written in "".join(capsys.readouterr())
