@@ -51,7 +51,7 @@ A topic is read by a consumer that joins no group and commits nothing.
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what the table would hold and change.")
 @click.option(
-    "--share", type=click.FloatRange(0, 1, max_open=True), default=0.001, show_default=True,
+    "--share", type=options.Number(0, 1, max_open=True), default=0.001, show_default=True,
     help="Share of the documents that a shingle stands in at least.",
 )  # fmt: skip
 @click.option(

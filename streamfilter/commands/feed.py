@@ -40,11 +40,9 @@ Examples:
 @options.config_options
 @click.option("--create", "partitions", type=click.IntRange(1, 1_000), metavar="PARTITIONS",
               help="Create the input and output topics that are missing.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0.1, 20_000), default=100.0, show_default=True,
+@click.option("--rate", type=options.Number(0.1, 20_000), default=100.0, show_default=True,
               help="Stories a second.")  # fmt: skip
-@click.option(
-    "--seconds", type=click.FloatRange(0), help="How long; by default until it is stopped."
-)
+@click.option("--seconds", type=options.Number(0), help="How long; by default until it is stopped.")
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Number that the stories are made from."
 )

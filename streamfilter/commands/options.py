@@ -45,6 +45,17 @@ class Named(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Number(click.FloatRange):
+    """A number in a range. ``nan`` is none, although no comparison with a bound refuses it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return *value* as a number."""
+        number = super().convert(value, param, ctx)
+        if number != number:
+            self.fail("nan is no number", param, ctx)
+        return number
+
+
 class PictureFile(click.Path):
     """The name of a picture's file; refused before any work if it cannot be drawn."""
 

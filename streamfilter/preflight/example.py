@@ -20,6 +20,8 @@ SAMPLE_MIN = 20
 """Fewer texts show no habit."""
 CHARACTERS_MAX = 20_000
 """A text is looked at up to here."""
+LINE_MAX = 2_000
+"""A line of a log is looked at up to here: eight masks on 200 texts of 1 MB took 20 seconds."""
 
 _TAG = re.compile(r"</(?:p|div|a|span|li|body|html|h\d|td|b|i|em|strong)>|<br ?/?>", re.I)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -97,6 +99,7 @@ def _web(texts: Sequence[str]) -> str:
 
 
 def _masked(text: str) -> str:
+    text = text[:LINE_MAX]
     for name in ("url", "email", "uuid", "timestamp", "ip", "path", "hex", "number"):
         text = MASKS[name](text)
     return text

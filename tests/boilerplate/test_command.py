@@ -185,6 +185,7 @@ def test_check_warns_if_the_stream_has_other_footers_now(table: Path) -> None:
         (["pages.jsonl"], 64, "-o PATH, or use --dry-run"),
         (["-o", "t"], 64, "name the FILEs of a sample, or --topic T"),
         (["pages.jsonl", "-o", "-"], 64, "name a file"),
+        (["pages.jsonl", "--dry-run", "--share", "nan"], 64, "nan is no number"),
         (["pages.jsonl", "-o", "pages.jsonl"], 64, "given twice"),
         (["pages.jsonl", "-o", "t", "--set", "similarity.shingle.kind=char"], 78, "would empty"),
         (["pages.jsonl", "-o", "t", "--text", "/no"], 65, "records are broken"),
