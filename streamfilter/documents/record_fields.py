@@ -28,6 +28,8 @@ from streamfilter.model import ErrorCode
 
 SECONDS_OF_DAY = 86_400
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HELD_OUT_MAX = 1e20
+"""A held-out number beyond this is unknown: one of 1e300 would spoil the pools' sums for good."""
 
 
 class FieldsReader:
@@ -112,7 +114,7 @@ def _number(root: Any, path: Path) -> str:
         number = float(text)
     except ValueError:
         number = _days(text)
-    return repr(number) if isfinite(number) else ""
+    return repr(number) if abs(number) <= HELD_OUT_MAX else ""
 
 
 def _days(text: str) -> float:
