@@ -59,7 +59,7 @@ def _folds(value: object) -> object:
     value = (
         [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else value
     )
-    if isinstance(value, list) and not set(value) <= set(FOLDS):
+    if isinstance(value, list) and any(each not in tuple(FOLDS) for each in value):
         raise ValueError(f"expected a list of {', '.join(FOLDS)}")
     # One order for all: it is part of the scheme.
     return tuple(each for each in FOLDS if each in value) if isinstance(value, list) else value

@@ -7,9 +7,10 @@ import pytest
 
 from streamfilter.cleaning.folds import FOLDS
 from streamfilter.cleaning.masks import MASKS, REPLACEMENT_MAX
+from streamfilter.config.loading import load_config
 from streamfilter.similarity.scheme import Normalisation, Scheme, scheme_of
 from streamfilter.similarity.text.normalisation import Normaliser
-from streamfilter.stops import MissingExtra
+from streamfilter.stops import ConfigError, MissingExtra
 
 ALL_MASKS = tuple(MASKS)
 
@@ -157,6 +158,12 @@ def test_a_pattern_that_cannot_be_right_is_refused(pattern: str, wrong: str) -> 
 def test_a_fold_makes_several_letters_one(fold: str, one: str, other: str) -> None:
     assert cleaned(one, fold=(fold,)) == other
     assert cleaned(one, fold=(fold,)) != cleaned(one)
+
+
+@pytest.mark.parametrize("folds", ["[nope]", "[[marks]]", "[{marks: 1}]", "[null]"])
+def test_a_fold_that_there_is_not_is_refused(folds: str) -> None:
+    with pytest.raises(ConfigError, match="expected a list of marks, arabic"):
+        load_config(overrides=[f"similarity.normalise.fold={folds}"])
 
 
 def test_ascii_is_folded_as_beside_other_letters() -> None:
