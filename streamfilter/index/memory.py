@@ -89,12 +89,12 @@ class MemoryIndex(HasStoredProgress):
         """Return the part that has the document *ordinal*."""
         return next((part for part in self._parts.values() if ordinal in part.documents), None)
 
-    def named(self, ids: Sequence[str], most: int) -> list[I64]:
-        """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
+    def named(self, ids: Sequence[str], most: int, since: int = 0) -> list[I64]:
+        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *ids*."""
         assert self.ids, "this index was made without ids"
         parts = self._parts.values()
         return [
-            np.array([ordinal for part in parts for ordinal in part.named(name)][:most], np.int64)
+            np.array([o for part in parts for o in part.named(name) if o >= since][:most], np.int64)
             for name in ids
         ]
 

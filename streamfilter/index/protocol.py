@@ -291,8 +291,8 @@ class DocumentStore(Protocol):
     def ids(self) -> bool:
         """Return whether the index can find documents by id: decided when it is created."""
 
-    def named(self, ids: Sequence[str], most: int) -> list[I64]:
-        """Return the ordinals of the *most* oldest stored documents of each of *ids*.
+    def named(self, ids: Sequence[str], most: int, since: int = 0) -> list[I64]:
+        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *ids*.
 
         They rise. Documents that the horizon has passed are included as long as they are stored.
         Call it only if `ids` is true.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfilter.index.protocol import Index
-from streamfilter.matching.forgetting import FORGET_MAX, known_as
+from streamfilter.matching.forgetting import FORGET_MAX, NEVER, known_as
 from streamfilter.matching.visibility import Visibility
 from streamfilter.similarity.columns import I64, Flags
 
@@ -25,7 +25,9 @@ NONE = -1
 def remembered_under(ids: Sequence[str], visible: Visibility, index: Index) -> I64:
     """Return (n,) the ordinal of the index's document that each row of *ids* may see; `NONE`."""
     distinct = [id_ for id_ in dict.fromkeys(ids) if known_as(id_)]
-    named = dict(zip(distinct, index.named(distinct, FORGET_MAX), strict=True))
+    # Documents that the horizon has passed are still stored, and may be more than we read.
+    since = int(visible.since.min(initial=NEVER))
+    named = dict(zip(distinct, index.named(distinct, FORGET_MAX, since), strict=True))
     found = np.full(len(ids), NONE)
     for row, id_ in enumerate(ids):
         ordinals = named.get(id_)

@@ -138,6 +138,18 @@ def test_killed_and_run_again_the_outputs_are_those_of_one_run(desk: Desk) -> No
     assert desk.outputs == expected
 
 
+def test_an_id_is_known_though_a_thousand_documents_of_it_are_out_of_date(desk: Desk) -> None:
+    """They are still stored, and older than the one that is remembered."""
+    text = [" ".join(f"w{row}x{word}" for word in range(12)) for row in range(3_000)]
+    (desk.path / "config.yaml").write_text("index: {documents_max: 1000}")
+    same = {"state": "s", "config": desk.path / "config.yaml"}
+    came_out(desk, *(("all", each) for each in text), set="input.tombstones=forget", **same)
+    later = desk.path / "later.jsonl"
+    later.write_text(json.dumps({"id": "all", "text": "another text"}) + "\n")
+    assert desk.run(later, set="input.known_id=duplicate", **same) == 0
+    assert not desk.records(desk.unique)
+
+
 def test_an_index_of_one_id_for_all_is_forgotten_in_parts(desk: Desk) -> None:
     """It was made while ids meant nothing: the first update names more than a batch forgets."""
     text = [" ".join(f"w{row}x{word}" for word in range(12)) for row in range(1_100)]

@@ -162,8 +162,8 @@ class Twins:
 
     def named(self) -> None:
         ids = ["", "a", "b-", *documents(range(60)).ids]
-        most = self.rng.choice((1, 2, 99))
-        found = (index.named(ids, most) for index in (self.rocks, self.memory))
+        most, since = self.rng.choice((1, 2, 99)), self.rng.choice((0, 0, 9, 60))
+        found = (index.named(ids, most, since) for index in (self.rocks, self.memory))
         for one, other in zip(*found, strict=True):
             assert one.tolist() == other.tolist()
 

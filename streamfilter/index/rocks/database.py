@@ -371,11 +371,11 @@ class Cursor:
             return None
         return self._iterator.key(), self._iterator.value()
 
-    def beginning_with(self, prefix: bytes, most: int) -> list[bytes]:
-        """Return the rest of the first *most* keys that begin with *prefix*, in rising order."""
+    def beginning_with(self, prefix: bytes, most: int, start: bytes = b"") -> list[bytes]:
+        """Return the rests, from *start* on, of the first *most* keys with *prefix*; they rise."""
         found: list[bytes] = []
         with rocks_errors(self._path):
-            self._iterator.seek(prefix)
+            self._iterator.seek(prefix + start)
             while len(found) < most and self._iterator.valid():
                 if not (key := self._iterator.key()).startswith(prefix):
                     break

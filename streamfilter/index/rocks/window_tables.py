@@ -103,12 +103,12 @@ class WindowTables:
         for key, value in self._store.items(self.families.documents, start.to_bytes(8, "big")):
             yield int.from_bytes(key, "big"), value
 
-    def named(self, ids: Sequence[str], most: int = ANY) -> list[list[int]]:
-        """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
+    def named(self, ids: Sequence[str], most: int = ANY, since: int = 0) -> list[list[int]]:
+        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *ids*."""
         assert self.families.ids is not None, "this index was made without ids"
         cursor = self._store.cursor(self.families.ids)
-        prefixes = map(id_prefix, ids)
-        found = (cursor.beginning_with(prefix, most) if prefix else [] for prefix in prefixes)
+        prefixes, start = map(id_prefix, ids), since.to_bytes(8, "big")
+        found = (cursor.beginning_with(each, most, start) if each else [] for each in prefixes)
         return [[int.from_bytes(rest, "big") for rest in ordinals] for ordinals in found]
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
