@@ -167,10 +167,10 @@ class Collection:
     ) -> list[list[Likeness]]:
         """Return for each stored document the similar others, with *earlier* only older ones.
 
-        *short* says whether equal texts that are shorter than one shingle are similar.
+        *short* says whether equal short texts are similar (`MatchPolicy.least_set`).
         """
         documents = self.index.fetch(ordinals)
-        asked = (documents.contents.set_sizes > 0) | short
+        asked = (documents.contents.set_sizes >= policy.least_set) | short
         sketches = Sketches(documents.contents, self.sketcher.keys_of(documents.contents))
         found = self._grouped(sketches, documents, asked, policy)
         if not earlier:

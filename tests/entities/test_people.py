@@ -202,6 +202,9 @@ def test_a_record_with_fewer_fields_than_the_minimum_is_no_duplicate(tmp_path, c
     assert [each["id"] for each in found["unique"]] == ["a", "b"]
     equal = filtered(tmp_path, records, "--set", "input.short_text=exact_only")
     assert [each["id"] for each in equal["duplicates"]] == ["b"]
+    capsys.readouterr()
+    assert main(["pairs", str(tmp_path / "in.jsonl"), "-c", CONFIG]) == 0
+    assert capsys.readouterr().out == ""
     assert main(["compare", *map(json.dumps, records), "-c", CONFIG]) == 0
     assert "fewer fields than verify.minimum_fields (2)" in capsys.readouterr().out
 
