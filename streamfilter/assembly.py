@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,6 +178,7 @@ def policy_for(config: Config) -> MatchPolicy:
         weights=config.input.weights if config.input.records else (),
         minimum_fields=config.verify.minimum_fields,
         agree_on=config.scheme().agree_on,
+        within=_milliseconds(config.verify.within),
     )
 
 
@@ -199,12 +201,16 @@ def crew_for(config: Config) -> Crew:
 
 def retention_for(config: Config) -> Retention:
     """Return the retention of *config*: which documents are remembered."""
-    kept = config.index.retention
     return Retention(
         documents=config.index.documents_max,
         least=WINDOW_DOCUMENTS,
-        time=None if kept is None else round(kept.total_seconds() * 1_000),
+        time=_milliseconds(config.index.retention),
+        within=_milliseconds(config.verify.within),
     )
+
+
+def _milliseconds(time: timedelta | None) -> int | None:
+    return None if time is None else round(time.total_seconds() * 1_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import click
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
     OpenIndex,
+    Question,
     as_numbers,
     as_points,
     as_verdict,
@@ -27,7 +28,6 @@ from streamfilter.matching.search import Candidate
 from streamfilter.process import standard
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.shape import Shape
-from streamfilter.similarity.sketch import Sketches
 
 SHOWN_CHARACTERS = 160
 SHOWN_CANDIDATES = 12
@@ -83,6 +83,7 @@ def _explained(
         place.view,
         about.sketches,
         policy=place.policy,
+        reach=about.reach,
         locate=place.origins.locate,
         **before,
     )
@@ -95,7 +96,7 @@ def _explained(
         **_fields(place, explanation),
     }
     if against is not None:
-        answer["against"] = _against(place, about.sketches, against)
+        answer["against"] = _against(place, about, against)
     return answer
 
 
@@ -129,13 +130,14 @@ def _candidate(place: OpenIndex, found: Candidate) -> dict[str, Any]:
     }
 
 
-def _against(place: OpenIndex, sketches: Sketches, against: str) -> dict[str, Any] | None:
+def _against(place: OpenIndex, about: Question, against: str) -> dict[str, Any] | None:
     """Return how the document compares with the stored one *against*, met or not."""
     stored = stored_as(place, against)
     if stored is None:
         return None
     theirs = place.sketcher.keys_of(stored.contents)
-    pair = beside(sketches, stored, theirs, policy=place.policy)
+    sketches = about.sketches
+    pair = beside(sketches, stored, theirs, policy=place.policy, reach=about.reach)
     scheme = place.sketcher.scheme
     # Records meet if a field is equal: that is no matter of chance.
     chance = None if scheme.fields else Shape.of(scheme).probability(pair.other.finding.similarity)

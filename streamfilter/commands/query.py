@@ -59,7 +59,9 @@ def command(
             if asked_about is None:
                 continue
             known += 1
-            (answers,) = search(place.view, asked_about.sketches, policy=place.policy)
+            (answers,) = search(
+                place.view, asked_about.sketches, policy=place.policy, reach=asked_about.reach
+            )
             others = [each for each in answers if each.ordinal != asked_about.ordinal]
             met += len(others)
             found += [(place, each) for each in others if each.confirmed]

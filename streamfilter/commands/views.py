@@ -31,6 +31,7 @@ from streamfilter.matching.decision import Finding
 from streamfilter.matching.envelope import p_false_positive
 from streamfilter.matching.explanation import Explanation
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.retention import Retention, came_at
 from streamfilter.matching.search import Candidate
 from streamfilter.model import Origins
 from streamfilter.similarity.scheme import Scheme, scheme_of
@@ -80,6 +81,9 @@ class Question:
     sketches: Sketches
     ordinal: int | None = None
     """Its own ordinal, if it is in the index itself."""
+    reach: int = 0
+    """The lowest ordinal that it may match, by `verify.within`: as when it arrived, or for a text
+    that arrives now, at the index's last stream time."""
 
 
 @contextmanager
@@ -153,14 +157,19 @@ def question(
     if text is not None:
         values = () if scope is None else [values_in(scheme, scope)]
         try:
-            return Question(place.sketcher.sketch([as_sketched(scheme, text)], values))
+            sketches = place.sketcher.sketch([as_sketched(scheme, text)], values)
+            return Question(sketches, reach=_reach(place, place.view.progress.highest_timestamp))
         except TableError as error:
             raise SchemeMismatch(f"{place.path}: {error}") from None
     stored = stored_as(place, id_ or "")
     if stored is None:
         return None
     sketches = Sketches(stored.contents, place.sketcher.keys_of(stored.contents))
-    return Question(sketches, int(stored.ordinals[0]))
+    return Question(sketches, int(stored.ordinals[0]), _reach(place, came_at(place.view, stored)))
+
+
+def _reach(place: OpenIndex, time: int) -> int:
+    return Retention(within=place.policy.within).reach_at(place.view, time)
 
 
 def as_sketched(scheme: Scheme, text: str) -> str:

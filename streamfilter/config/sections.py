@@ -214,6 +214,12 @@ class VerifySection(Section):
         "JSON Pointers to fields, such as [numbers, /date]. numbers: the same numbers in the "
         "same order, before any mask. A field that both lack is equal. It is part of the index.",
     )
+    within: Retention = Field(
+        default=None,
+        description="How long before a document its match may have arrived, such as 3d. Older "
+        "documents stay remembered, but match nothing. Time is stream time, as for "
+        "index.retention. It may be changed at any time. unlimited: however long.",
+    )
     max_candidates: int = Field(
         default=8,
         ge=1,

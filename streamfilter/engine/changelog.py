@@ -230,11 +230,11 @@ def decode_batch(value: bytes) -> BatchRecord:
 
 
 def _check_ages(mark: BatchMark) -> None:
-    """Refuse a batch whose documents have a horizon or a time above the batch's own."""
+    """Refuse a batch whose documents could match none, or have a time above the batch's own."""
     if (ages := ages_of(mark)) is None:
         if mark.ages:
             raise FormatError("a batch's changelog record dates no documents")
-    elif ages.horizons[-1] > mark.horizon or ages.times[-1] > mark.stream_time:
+    elif ages.horizons[-1] > mark.next_ordinal or ages.times[-1] > mark.stream_time:
         raise FormatError("a batch's changelog record dates its documents after its end")
 
 

@@ -70,10 +70,11 @@ def opened(
                 raise IndexRefused(
                     f"{state}: is the index of a Deduplicator or a service; name another directory"
                 )
+            kept = retention_for(config)
             unfinished = Unfinished(state, state / DIRECTORY)
             run = unfinished.begin(
                 BegunRun(inputs, _now()),
-                forgets=retention_for(config).limited or config.input.updates,
+                forgets=kept.limited or kept.timed or config.input.updates,
                 create=lambda: _create(config, state / DIRECTORY, seed),
             )
             with _open(config, state / DIRECTORY, seed) as found:

@@ -39,7 +39,8 @@ class Ages:
     partitions: I64
     offsets: I64
     horizons: I64
-    """Documents below this ordinal were forgotten when the document was judged. Never falls."""
+    """Documents below this ordinal were forgotten, or too old to be a match (`verify.within`), when
+    the document was judged. Never falls."""
     times: I64
     """The stream time when the document came. Never falls."""
 

@@ -111,7 +111,7 @@ class Decided:
         extent, batch = self.extent, self.prepared.batch
         if extent.horizons is None or not len(extent.horizons):
             return None
-        return Ages(batch.partitions, batch.offsets, extent.horizons, extent.times)
+        return Ages(batch.partitions, batch.offsets, extent.since(len(batch.ids)), extent.times)
 
     @property
     def additions(self) -> Additions | None:
@@ -163,7 +163,7 @@ def decide(
     if judgement is not None:
         outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
     each = [outcomes[row] for row in range(len(prepared.records))]
-    horizons = np.append(extent.since(len(batch.ids)), extent.horizon)
+    horizons = np.append(extent.remembered(len(batch.ids)), extent.horizon)
     forgotten = forgetting.forgotten(unique, horizons)
     return Decided(prepared, extent, judgement, each, forgotten)
 

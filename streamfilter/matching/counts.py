@@ -31,6 +31,8 @@ class Counts:
     """Candidates whose record the index no longer has."""
     differing: int = 0
     """Candidates that do not agree in what `verify.agree_on` names."""
+    too_old: int = 0
+    """Candidates that arrived earlier than `verify.within` lets match."""
     held_out: HeldOut = NO_POOLS
     """For records with fields: differences of the held-out field."""
     left: Mapping[str, int] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Counts:
         *,
         met: I64,
         left_out: I64,
+        too_old: I64,
         left: Mapping[str, int],
     ) -> Counts:
         """Count a batch.
@@ -57,6 +60,7 @@ class Counts:
             held_out: Differences of the held-out field, for records.
             met: How many candidates each document has.
             left_out: How many of them no round has compared.
+            too_old: How many others are too old to match each document.
             left: Documents by what a table of boilerplate leaves of them.
         """
         similar = [o.similarity[s & o.confirmed] for o, s in outcomes]
@@ -73,6 +77,7 @@ class Counts:
             skipped=skipped + int(left_out.sum(where=asked)),
             missing=len(shortlist.missing_rows),
             differing=differing + int(asked[shortlist.differing_rows].sum()),
+            too_old=int(too_old.sum(where=asked)),
             held_out=held_out,
             left=left,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from itertools import accumulate, product, repeat
 from typing import Any
@@ -48,6 +49,8 @@ class Fate(StrEnum):
     BELOW = "below_threshold"
     DIFFERS = "differs"
     """Not compared: the two do not agree in what `verify.agree_on` names."""
+    TOO_OLD = "too_old"
+    """Not compared: it arrived earlier than `verify.within` lets match."""
     HOPELESS = "hopeless"
     """Not compared: by the signatures' estimate the sets will not reach the threshold."""
     SKIPPED = "not_compared"
@@ -159,6 +162,11 @@ class Finding:
                     f"{self._subject()} differ (verify.agree_on); by the signatures' estimate the "
                     f"similarity is {self.similarity:.4f}"
                 )
+            case Fate.TOO_OLD:
+                return (
+                    f"it arrived more than verify.within ({_days(self.policy.within)}) before; "
+                    f"the similarity is {self.similarity:.4f}"
+                )
             case Fate.HOPELESS:
                 return (
                     f"not compared: the signatures' estimate {self.similarity:.4f} is hopelessly "
@@ -201,6 +209,11 @@ class Finding:
         verb = "reaches" if self.containment >= self.policy.containment else "misses"
         whose = "the shorter" if self.policy.contained == "shorter" else "the arriving"
         return f"{share} of {whose} text is in the other and {verb} verify.containment {wanted}"
+
+
+def _days(milliseconds: int | None) -> str:
+    """Return a time without the fraction of a second: ``3 days, 0:00:00``."""
+    return str(timedelta(seconds=(milliseconds or 0) // 1_000))
 
 
 @dataclass(frozen=True, slots=True)

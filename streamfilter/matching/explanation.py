@@ -71,31 +71,36 @@ def explain(
     *,
     policy: MatchPolicy,
     before: int = BEHIND_ALL,
+    reach: int = 0,
     locate: Locate = NOWHERE,
 ) -> Explanation:
     """Explain the verdict on the one document in *sketches*.
 
-    Only remembered documents *before* an ordinal are candidates.
+    Only remembered documents *before* an ordinal are candidates. Those below *reach* are too old to
+    match.
     """
     short, least = policy.judges_short, policy.least_set
     present = sketches.keys_that_count(short=short, least=least)
     since = index.progress.horizon
 
     def meets(_: I64, ordinals: I64) -> Flags:
-        return (ordinals >= since) & (ordinals < before)
+        return (ordinals >= max(since, reach)) & (ordinals < before)
 
     levels = met_in(index, sketches, meets, short=short, least=least)
     met = _met_under(levels, range(since, before))
     candidates = collect(levels, columns=sketches.keys.shape[1])
+    too_old = candidates.where((candidates.ordinals >= since) & (candidates.ordinals < reach))
     candidates = candidates.where(meets(candidates.rows, candidates.ordinals))
     limited = LimitedCandidates.of([candidates], documents=1, most=policy.estimated)
     outnumbered = ~np.isin(candidates.ordinals, limited.candidates.ordinals)
-    stored = index.fetch(distinct(candidates.ordinals))
+    stored = index.fetch(distinct(np.append(candidates.ordinals, too_old.ordinals)))
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(candidates, outnumbered=outnumbered)
     decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
     shared = _bands_of(met, sketches.keys.shape[1] - 1)
     steps = _steps(outcome, stored, sketches.contents, shared)
+    old = verifier.verify(too_old, every=True)
+    steps += _steps(old, stored, sketches.contents, shared, reach=reach)
     return Explanation(
         shingles=int(sketches.contents.set_sizes[0]),
         sample=len(sketches.contents.samples.tokens),
@@ -144,13 +149,18 @@ def _bands_of(met: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tu
 
 
 def _steps(
-    outcome: Outcome, stored: Documents, ours: Contents, bands: dict[int, tuple[int, ...]]
+    outcome: Outcome,
+    stored: Documents,
+    ours: Contents,
+    bands: dict[int, tuple[int, ...]],
+    *,
+    reach: int = 0,
 ) -> tuple[Candidate, ...]:
     """Return the candidates that still exist: matches first, in the order of the evidence."""
     pairs = outcome.candidates
     order = np.lexsort((pairs.ordinals, -outcome.similarity, ~outcome.confirmed))
     return tuple(
-        candidate_of(outcome, pair, stored, ours, bands.get(int(pairs.ordinals[pair]), ()))
+        candidate_of(outcome, pair, stored, ours, bands.get(int(pairs.ordinals[pair]), ()), reach)
         for pair in order.tolist()
         if not outcome.missing[pair]
     )
@@ -175,6 +185,8 @@ def _reason(
     fates = Counter(step.finding.fate for step in steps)
     if fates[Fate.DIFFERS]:
         reason += f"; {fates[Fate.DIFFERS]} of them differ in what verify.agree_on names"
+    if fates[Fate.TOO_OLD]:
+        reason += f"; {fates[Fate.TOO_OLD]} of them arrived earlier than verify.within lets match"
     if fates[Fate.OUTNUMBERED]:
         reason += f"; {fates[Fate.OUTNUMBERED]} of them were outnumbered by better ones"
     return f"{reason}; {missing} more are no longer in the index" if missing else reason
@@ -190,9 +202,12 @@ class Beside:
 
 
 def beside(
-    sketches: Sketches, stored: Documents, their_keys: U64, *, policy: MatchPolicy
+    sketches: Sketches, stored: Documents, their_keys: U64, *, policy: MatchPolicy, reach: int = 0
 ) -> Beside:
-    """Compare the document in *sketches* with the one in *stored*, even if they share no key."""
+    """Compare the document in *sketches* with the one in *stored*, even if they share no key.
+
+    A document below *reach* is too old to match.
+    """
     keys = sketches.keys
     shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
     signed = bool(sketches.contents.set_sizes[0] and stored.contents.set_sizes[0])
@@ -204,9 +219,9 @@ def beside(
     # A pair that shares a key is judged as in the filter. Any other pair is always compared.
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(pair, every=not (signed and shared))
-    other = candidate_of(outcome, 0, stored, sketches.contents, shared if signed else ())
+    other = candidate_of(outcome, 0, stored, sketches.contents, shared if signed else (), reach)
     finding = other.finding
-    if finding.fate is Fate.SAME_TEXT:
+    if finding.fate in (Fate.SAME_TEXT, Fate.TOO_OLD):
         return Beside(other, finding.why)
     if signed and shared:
         return Beside(other, f"they meet; {finding.why}")

@@ -13,6 +13,7 @@ Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Ar
   If none of them matches, the next 8 are compared, then the next 16, and so on.
 - If one of them is similar enough, it is a *near-duplicate* of the most similar one.
 - Otherwise it is *unique*. Only then it is remembered, under all its keys.
+- With `Bounds.within`, documents that arrived earlier than that match nothing, and stay remembered.
 - With `index.scope_field`, each scope is a law of its own, with its own documents.
 
 With ``known_id: update`` the remembered document of the same id is forgotten before all this. So a
@@ -91,6 +92,12 @@ class Bounds:
     """Milliseconds of stream time."""
     least: int = 1
     """A window holds at least so many documents, or lasts a day."""
+    within: int | None = None  # milliseconds of stream time that a match may be older
+
+    @property
+    def timed(self) -> bool:
+        """Return whether it matters when a document arrived."""
+        return (self.time, self.within) != (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +151,9 @@ class Law:
         """Fingerprint → ordinals of all documents that were remembered with this text."""
         self.beyond: dict[tuple[int, int], int] = {}
         """Window and key of a whole text → how many documents came after its bucket was full."""
-        self.window = self.horizon = 0
-        """Documents below the horizon are forgotten."""
-        self.firsts = [0]
-        """The first ordinal of each window."""
+        self.window = self.horizon = self.reach = 0
+        """Documents below the horizon are forgotten; those below the reach are no matches now."""
+        self.firsts = [0]  # the first ordinal of each window
         self.arrived: dict[int, int] = {}
         """Ordinal → stream time, if time is limited."""
         self.undated = 0
@@ -246,7 +252,7 @@ class Law:
         return [self.buckets[w, key] for w in windows if (w, key) in self.buckets]
 
     def _remembered(self, ordinals: list[int]) -> list[int]:
-        return [o for o in ordinals if o >= self.horizon and o in self.documents]
+        return [o for o in ordinals if o >= max(self.horizon, self.reach) and o in self.documents]
 
     # Forgetting: by a tombstone's id, by number, by time.
 
@@ -268,13 +274,23 @@ class Law:
 
     def arrive(self, time: int, bounds: Bounds) -> bool:
         """Forget what the next document does not see; return whether it opens a window."""
-        if len(self.firsts) == 1 and bounds.time is not None:
+        if len(self.firsts) == 1 and bounds.timed:
             self.undated = self.next_ordinal
         self.arrived[self.next_ordinal] = time
         self.pass_time(time, bounds)
         opens = self._is_full(time, bounds)
         self.forget(self.horizon, opens=opens)
+        self._pass_reach(time, bounds)
         return opens
+
+    def _pass_reach(self, time: int, bounds: Bounds) -> None:
+        """Find the oldest document that the next one may match."""
+        self.reach = 0
+        if bounds.within is not None:
+            dated = range(self.firsts[1], self.next_ordinal)
+            young = (o for o in dated if self.arrived[o] >= time - bounds.within)
+            first = next(young, self.next_ordinal)
+            self.reach = first if first > self.firsts[1] else 0
 
     def pass_time(self, time: int, bounds: Bounds) -> None:
         """Raise the horizon to the oldest document that is remembered at this stream time."""
@@ -290,7 +306,7 @@ class Law:
 
     def _is_full(self, time: int, bounds: Bounds) -> bool:
         """Return whether the newest window holds a quarter of what is remembered."""
-        if bounds.time is not None and len(self.firsts) == 1:
+        if bounds.timed and len(self.firsts) == 1:
             return True
         first = self.firsts[-1]
         remembered = len(self.firsts) - bisect_right(self.firsts, self.horizon) + 1

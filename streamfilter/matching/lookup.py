@@ -6,7 +6,7 @@ lookup, also from one that was made elsewhere, or joined from several.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from streamfilter.entities.held_out import partners_in
 from streamfilter.index.protocol import Buckets, Documents, Index
 from streamfilter.matching.candidate_limit import LimitedCandidates
-from streamfilter.matching.candidates import meetings
+from streamfilter.matching.candidates import Candidates, meetings
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting, known_as
 from streamfilter.matching.known_ids import remembered_under
 from streamfilter.matching.policy import MatchPolicy
@@ -41,6 +41,8 @@ class Lookup:
     bucket_cap: int
     same_id: I64 | None
     """(n,) the ordinal of the index's document with the same id, or -1; None: ids do not count."""
+    too_old: I64
+    """(n,) candidates in the index that arrived before what `verify.within` lets match."""
     kept: Flags
     """(n,) rows that are remembered for their ids, though no text is compared with theirs."""
     partners: Documents | None
@@ -63,7 +65,7 @@ def lookup(
     The arguments are those of `pipeline.judge`.
     """
     if as_of is None:
-        visible = Visibility.of_new(extent.since(len(ours)), forgetting=forgetting)
+        visible = Visibility.of_new(extent, len(ours), forgetting=forgetting)
     else:
         visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
     present = sketches.keys_that_count(short=policy.judges_short, least=policy.least_set)
@@ -82,7 +84,9 @@ def lookup(
         asked[kept, -1] = True  # where they will be listed
     buckets = index.probe(sketches.keys, asked, ours.contents.splitters)
     buckets = buckets if extent.opens is None else buckets.aged()
-    met = map(visible.among, meetings(buckets.levels_beside(copies), columns=present.shape[1]))
+    met = meetings(buckets.levels_beside(copies), columns=present.shape[1])
+    too_old = np.zeros(len(ours), np.int64)
+    met = _among(visible, met, too_old)
     limited = LimitedCandidates.of(met, documents=len(ours), most=policy.estimated)
     ordinals = limited.candidates.ordinals
     if same_id is not None:
@@ -97,6 +101,14 @@ def lookup(
         stored=index.fetch(distinct(ordinals)),
         bucket_cap=index.bucket_cap,
         same_id=same_id,
+        too_old=too_old,
         kept=kept,
         partners=partners_in(index, first_ordinal, len(ours)) if paired else None,
     )
+
+
+def _among(visible: Visibility, parts: Iterable[Candidates], too_old: I64) -> Iterator[Candidates]:
+    """Yield the visible pairs of each part; add to *too_old* (n,) those that are too old."""
+    for part in parts:
+        too_old += visible.too_old(part)
+        yield visible.among(part)

@@ -211,6 +211,8 @@ class _Rounds:
         """(n,) final for settled rows, a guess for the others."""
         self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
         """(n,) counts of `Asked`, for settled rows."""
+        self._too_old = found.too_old.copy()
+        """(n,) candidates that are too old to match; those of the batch for settled rows."""
         short = SHORT.get(policy.short_text, UNIQUE)
         self._decisions = [UNIQUE if each else short for each in judged.tolist()]
         self._remembers: Flags = judged | found.kept
@@ -268,6 +270,7 @@ class _Rounds:
                 held_out,
                 met=self._met,
                 left_out=self._left_out,
+                too_old=self._too_old,
                 left=self._sketches.left,
             ),
             self._unique,
@@ -276,7 +279,8 @@ class _Rounds:
     def round(self, undecided: Flags) -> int:
         """Judge the *undecided* rows, keep the verdicts that stand, and return their number."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
-        own = self._found.visible.among(collect(met, columns=self._sketches.keys.shape[1]))
+        visible, listed = self._found.visible, collect(met, columns=self._sketches.keys.shape[1])
+        too_old, own = visible.too_old(listed), visible.among(listed)
         asked, outcomes = self._verifier.round(undecided, own)
         unique = undecided.copy()
         for outcome in outcomes:
@@ -288,6 +292,7 @@ class _Rounds:
             unique[earlier >= 0] = False
         settled = undecided & ~self._unsettled(undecided & (unique != self._unique), undecided)
         self._met[settled], self._left_out[settled] = asked.met[settled], asked.left_out[settled]
+        self._too_old[settled] += too_old[settled]
         self._unique = np.where(undecided, unique, self._unique)
         self._undecided = self._undecided & ~settled
         by_text = settled

@@ -72,6 +72,9 @@ class MatchPolicy:
 
     agree_on: tuple[str, ...] = ()
     """The subjects in which a match must agree (`Scheme.agree_on`), in the scheme's order."""
+    within: int | None = None
+    """Milliseconds of stream time that a match may be older; None: any. `Retention.within` applies
+    it."""
 
     def __post_init__(self) -> None:
         for name in ("threshold", "containment", "short_threshold"):

@@ -19,6 +19,9 @@ Batch marks map a time to an ordinal. Both rise with the batch number, so a bina
 batch in about twenty steps, and its ages give the document. Batches that were judged without a
 limit have no stream time in their marks. They are in the first window, which ends at the first
 document that is judged with a limit. Their documents count as arrived at that document's time.
+
+`Retention.within` bounds the age of a match by the same clock, and forgets nothing: each document
+has a *reach*, the lowest ordinal that it may match, at or above its horizon.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ import numpy as np
 
 from streamfilter.index.ages import ages_of
 from streamfilter.index.progress import Progress
-from streamfilter.index.protocol import WINDOWS_MAX, Index
+from streamfilter.index.protocol import WINDOWS_MAX, Documents, Index, Readable
 from streamfilter.model import EVER, BatchMark, Record, Window
 from streamfilter.similarity.columns import F64, I64
 
@@ -73,6 +76,8 @@ class Extent:
     horizons: I64 | None = None
     """(n,) the horizon of each document, rising: ordinals below it are forgotten when the document
     is judged. None: ``horizon`` for all."""
+    reach: I64 | None = None
+    """(n,) the lowest ordinal that each document may match, rising; None: its horizon."""
     times: I64 = field(default_factory=NO_DOCUMENTS.copy)
     """(n,) stream time when each document arrived, rising; only with ``horizons``."""
     cut: int | None = None
@@ -85,6 +90,10 @@ class Extent:
 
     def since(self, documents: int) -> I64:
         """Return (n,) the lowest ordinal that each of the batch's *documents* may match."""
+        return self.remembered(documents) if self.reach is None else self.reach
+
+    def remembered(self, documents: int) -> I64:
+        """Return (n,) the lowest ordinal that is remembered when each document is judged."""
         if self.horizons is not None:
             return self.horizons
         return np.full(documents, self.horizon, np.int64)
@@ -110,12 +119,19 @@ class Retention:
     window takes a tenth of a second."""
     time: int | None = None
     """Milliseconds of stream time that a document is remembered; None: for ever."""
+    within: int | None = None
+    """Milliseconds of stream time that a match may be older; None: any remembered one matches."""
 
     def __post_init__(self) -> None:
         if self.documents is not None and self.documents < 1:
             raise ValueError(f"{self.documents} documents are no memory; use 1 or more, or None")
         if self.time is not None and self.time < 1:
             raise ValueError(f"{self.time} ms are no memory; use 1 or more, or None")
+
+    @property
+    def timed(self) -> bool:
+        """Return whether a verdict depends on when documents arrived."""
+        return self.time is not None or self.within is not None
 
     @property
     def limited(self) -> bool:
@@ -149,8 +165,8 @@ class Retention:
         clock is set to before 1970: a mark without a time means that nothing was ever forgotten.
         """
         now = max(now, 0)
-        part = FUTURE_MILLISECONDS_MAX if self.time is None else self.time // PARTS
-        limit = now + min(FUTURE_MILLISECONDS_MAX, part)
+        parts = [each // PARTS for each in (self.time, self.within) if each is not None]
+        limit = now + min([FUTURE_MILLISECONDS_MAX, *parts])
         times: I64 = np.fromiter((each.timestamp for each in records), np.int64, len(records))
         times = np.where(times < 0, now, np.minimum(times, limit))
         return np.asarray(np.maximum(np.maximum.accumulate(times), before))
@@ -177,10 +193,13 @@ class Retention:
             time: Stream time at the batch's end.
             mark: Returns the marks of earlier batches.
         """
-        if not self.limited:
+        if not (self.limited or self.timed):
             return self._unaged(progress, windows, times, time=time)
         horizons = self._horizons(progress, windows, times, time, mark)
-        since, horizon = horizons[:-1], int(horizons[-1])
+        since, horizon, reach = horizons[:-1], int(horizons[-1]), None
+        if self.within is not None:
+            dated = _Dated(progress, windows, times, mark)
+            reach = np.maximum(since, dated.first_after(times - self.within - 1))
         aging = _Aging(self, progress, since, times)
         opens, cut = None, aging.full(windows, mark)
         if cut == 0:
@@ -189,7 +208,15 @@ class Retention:
             windows = (*windows, opens)
             cut = aging.full(windows, mark)
         soon = aging.parts(windows, mark)[-1:] >= SOON
-        return Extent(horizon, opens, time, bool(soon.any()), True, since, times, cut)
+        return Extent(horizon, opens, time, bool(soon.any()), True, since, reach, times, cut)
+
+    def reach_at(self, index: Readable, time: int) -> int:
+        """Return the lowest ordinal of *index* that a document arriving at *time* may match."""
+        progress, since = index.progress, index.progress.horizon
+        if self.within is None:
+            return since
+        dated = _Dated(progress, index.windows, NO_DOCUMENTS, index.mark)
+        return max(since, int(dated.first_after(np.array([time - self.within - 1]))[0]))
 
     def _unaged(
         self, progress: Progress, windows: Sequence[Window], times: I64, *, time: int
@@ -199,7 +226,7 @@ class Retention:
         An index that has ever forgotten goes on storing when its documents arrived, even while
         there is no limit. A limit that is set again later needs those times.
         """
-        ages = self.limited or progress.horizon > 0 or tuple(windows) != (EVER,)
+        ages = self.limited or self.timed or progress.horizon > 0 or tuple(windows) != (EVER,)
         since = np.full(len(times), progress.horizon, np.int64) if ages else None
         return Extent(progress.horizon, None, time, ages=ages, horizons=since, times=times)
 
@@ -282,7 +309,7 @@ class _Aging:
     def parts(self, windows: Sequence[Window], mark: Marks) -> F64:
         """Return how full the newest window is when each document arrives; 1.0 is one part."""
         kept, newest = self.retention, windows[-1]
-        if not len(self.times) or (kept.time is not None and not newest.number):
+        if not len(self.times) or (kept.timed and not newest.number):
             return np.ones(len(self.times))
         held = self.progress.next_ordinal - newest.first_ordinal + np.arange(len(self.times))
         passed = self.times - self._began(newest, mark)
@@ -301,6 +328,14 @@ class _Aging:
             return self.times
         ages = ages_of(first)
         return first.stream_time if ages is None else int(ages.times[0])
+
+
+def came_at(index: Readable, document: Documents) -> int:
+    """Return the stream time when a stored *document* arrived; 0: its index does not know."""
+    mark = index.mark(int(document.batches[0]))
+    if mark is None or (ages := ages_of(mark)) is None:
+        return 0
+    return int(ages.times[int(document.ordinals[0]) - mark.first_ordinal])
 
 
 def _ended_after(time: int, mark: BatchMark) -> bool:

@@ -6,7 +6,7 @@ candidate is compared, ``max_candidates`` does not apply, and each candidate has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 
 import numpy as np
@@ -16,7 +16,7 @@ from streamfilter.index.bands.buckets import copies
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.protocol import Documents, Meets, Readable
 from streamfilter.matching.candidates import Candidates, collect
-from streamfilter.matching.decision import Finding, Outcome
+from streamfilter.matching.decision import Fate, Finding, Outcome
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Verifier
 from streamfilter.similarity.columns import I64, Contents, Flags, distinct
@@ -97,8 +97,13 @@ def compared(
     return verifier.verify(candidates, every=True)
 
 
-def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[list[Candidate]]:
-    """Return for each row its candidates: most similar first, then the oldest."""
+def search(
+    index: Readable, sketches: Sketches, *, policy: MatchPolicy, reach: int = 0
+) -> list[list[Candidate]]:
+    """Return for each row its candidates: most similar first, then the oldest.
+
+    Documents below *reach* are too old to match.
+    """
     candidates = candidates_of(index, sketches)
     stored = index.fetch(distinct(candidates.ordinals))
     outcome = compared(sketches.contents, candidates, stored, policy=policy)
@@ -107,7 +112,7 @@ def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[
     for pair in order.tolist():
         if not outcome.missing[pair]:
             found[candidates.rows[pair]].append(
-                candidate_of(outcome, pair, stored, sketches.contents)
+                candidate_of(outcome, pair, stored, sketches.contents, reach=reach)
             )
     return found
 
@@ -118,11 +123,17 @@ def candidate_of(
     stored: Documents,
     ours: Contents,
     shared: tuple[int, ...] = (),
+    reach: int = 0,
 ) -> Candidate:
-    """Return the candidate of one *pair*, which *stored* (rising ordinals) must have."""
+    """Return the candidate of one *pair*, which *stored* (rising ordinals) must have.
+
+    Documents below *reach* are too old to match.
+    """
     ordinal = int(outcome.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
-    points: list[float] = []
+    finding, points = outcome.finding(pair), list[float]()
+    if ordinal < reach:
+        finding = replace(finding, fate=Fate.TOO_OLD)
     if ours.payloads:
         own, other = ours.payloads[outcome.candidates.rows[pair]], stored.contents.payloads[row]
         points = field_points([own], [other], outcome.policy.fields)[0].tolist()
@@ -131,7 +142,7 @@ def candidate_of(
         id=stored.ids[row],
         partition=int(stored.partitions[row]),
         offset=int(stored.offsets[row]),
-        finding=outcome.finding(pair),
+        finding=finding,
         bands=int(outcome.candidates.bands[pair]),
         shared=shared,
         points=tuple(None if isnan(each) else each for each in points),

@@ -21,6 +21,7 @@ from streamfilter.index.ages import ages_of
 from streamfilter.index.protocol import Copies, Index
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.forgetting import NEVER, NO_TOMBSTONES, Forgetting
+from streamfilter.matching.retention import Extent
 from streamfilter.model import BatchMark
 from streamfilter.similarity.columns import I64, Flags, slices
 from streamfilter.similarity.sketch import Sketches
@@ -38,11 +39,16 @@ class Visibility:
     """The documents that tombstones of the batch forget, and the row from which on each is gone."""
     whole: bool = False
     """Whether the range has no bounds: no ordinal is too old or too young."""
+    remembered: I64 | None = None
+    """(n,) with `verify.within`: the first ordinal that is remembered, at or below ``since``."""
 
     @classmethod
-    def of_new(cls, since: I64, *, forgetting: Forgetting) -> Visibility:
-        """Return the visibility of new documents: each may match ordinals from its *since* on."""
-        return cls(since, np.full_like(since, NEVER), forgetting, whole=not since.any())
+    def of_new(cls, extent: Extent, documents: int, *, forgetting: Forgetting) -> Visibility:
+        """Return the visibility of a batch's new *documents*: all that *extent* lets them match."""
+        since = extent.since(documents)
+        remembered = None if extent.reach is None else extent.remembered(documents)
+        until = np.full_like(since, NEVER)
+        return cls(since, until, forgetting, not since.any(), remembered)
 
     @classmethod
     def reread(
@@ -79,6 +85,15 @@ class Visibility:
     def among(self, pairs: Candidates) -> Candidates:
         """Return those of *pairs* whose candidate is visible to its document."""
         return pairs.where(self.meets(pairs.rows, pairs.ordinals))
+
+    def too_old(self, pairs: Candidates) -> I64:
+        """Return (n,) how many of its *pairs* each document may not match for their age alone."""
+        n, rows, ordinals = len(self.since), pairs.rows, pairs.ordinals
+        if self.remembered is None:
+            return np.zeros(n, np.int64)
+        old = (self.remembered[rows] <= ordinals) & (ordinals < self.since[rows])
+        old &= self.forgetting.meets(rows, ordinals)
+        return np.bincount(rows[old], minlength=n)
 
     def copies(self, present: Flags, sketches: Sketches, index: Index) -> Copies:
         """Return the documents of the *index* whose text equals that of a *present* row.

@@ -25,7 +25,7 @@ STAGES = ("poll", "read", "sketch", "judge", "produce", "commit", "apply")
 DESTINATIONS = ("unique", "duplicates", "dead_letter", "changelog")
 DOUBT_LABELS = tuple(f"{edge:g}" for edge in DOUBTS)
 POOLS = ("matched", "identical", "random")
-VERIFICATIONS = ("confirmed", "rejected", "differs", "skipped", "missing")
+VERIFICATIONS = ("confirmed", "rejected", "differs", "too_old", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
 CHANGELOG_FAULTS = ("settings", "beginning")
@@ -150,7 +150,7 @@ CATALOGUE: tuple[Metric, ...] = (
     # candidates and their verification
     _counter("candidates_total", "Earlier documents that share a band with a new one."),
     _histogram("candidates_per_document", "Candidates of one document, of an exact copy only its original; a rising tail means bands are too loose.", COUNTS),
-    _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step; differs = not equal in what verify.agree_on names; skipped = beyond verify.max_candidates behind a match, or of a crowd.", "outcome", VERIFICATIONS),
+    _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step; differs = not equal in what verify.agree_on names; too_old = arrived earlier than verify.within lets match; skipped = beyond verify.max_candidates behind a match, or of a crowd.", "outcome", VERIFICATIONS),
     _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
     _counter("matches_total", "Confirmed matches of near-duplicates."),
     _counter("false_positive_probability_sum_total", "Expected number of wrong duplicate verdicts."),

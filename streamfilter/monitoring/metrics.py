@@ -206,6 +206,7 @@ class Metrics:
         verified = {"confirmed": len(counts.confirmed), "rejected": len(counts.rejected)}
         others = {
             "skipped": counts.skipped, "missing": counts.missing, "differs": counts.differing,
+            "too_old": counts.too_old,
         }  # fmt: skip
         self._add_each("verifications_total", verified | others)
         self._add_each("boilerplate_documents_total", counts.left)

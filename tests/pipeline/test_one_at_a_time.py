@@ -44,6 +44,11 @@ class Story:
         time = rng.choice((None, 30_000, 100_000))
         documents = rng.choice((None, 20, 100)) if time else rng.choice((5, 20, 100))
         self.retention = Retention(documents=documents, time=time, least=rng.choice((1, 15)))
+        chance = random.Random(-seed)
+        within = chance.choice((None, 1_000, 9_000, 40_000))
+        if within is not None and chance.random() < 0.4:
+            self.retention = Retention()
+        self.retention = replace(self.retention, within=within)
         self.kinds = [rng.choices(("document", "tombstone", "other"), (8, 1, 1))[0] for _ in texts]
         self.ids = [f"d{rng.randrange(80)}" for _ in texts]
         self.records, stamp = [], NOW // 2
@@ -72,8 +77,8 @@ class Story:
         """Return the model's verdicts by offset, and its lists."""
         kept = self.retention
         model = Law(Settings(max_candidates=self.policy.max_candidates, bucket_cap=self.cap))
-        memory, time, verdicts = Bounds(kept.documents, kept.time, kept.least), -1, {}
-        ahead = NOW + min(3_600_000, (kept.time or 10**10) // 4)
+        memory, time, verdicts = Bounds(kept.documents, kept.time, kept.least, kept.within), -1, {}
+        ahead = NOW + min(3_600_000, (kept.time or 10**10) // 4, (kept.within or 10**10) // 4)
         for record in self.records:
             offset, time = record.source.offset, max(time, min(record.timestamp, ahead))
             if self.kinds[offset] == "document":
@@ -171,7 +176,7 @@ def test_records_that_are_read_again_get_their_verdicts_whatever_the_batches(see
     story.records = [
         replace(each, timestamp=each.timestamp % NOW or NOW // 2) for each in story.records
     ]
-    story.retention = Retention(story.retention.documents, least=1_000, time=story.retention.time)
+    story.retention = replace(story.retention, least=1_000)
     for size in (1, 7, 4_000):
         verdicts, index = story.lived(size)
         again = story.again(index, random.Random(seed))

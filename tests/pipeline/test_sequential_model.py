@@ -98,8 +98,8 @@ def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, extents=None)
         mark = BatchMark(number, done, done + size, (span,), extent.horizon)
         if extent.horizons is not None:
             places = np.zeros(size, np.int64), np.arange(done, done + size)
-            ages = Ages(*places, extent.horizons, np.zeros(size, np.int64))
-            mark = replace(mark, ages=ages.encoded((span,)))
+            ages = Ages(*places, extent.since(size), extent.times.clip(min=0))
+            mark = replace(mark, stream_time=extent.marked_time, ages=ages.encoded((span,)))
         progress = Progress(positions={0: done + size}, next_batch=number + 1,
                             next_ordinal=done + size, horizon=extent.horizon)  # fmt: skip
         index.apply(Changes(progress, judged.additions, (mark,), opens=extent.opens))

@@ -23,11 +23,12 @@ from streamfilter.engine import (
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index import input_table, memory
+from streamfilter.index.ages import Ages
 from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import buckets
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Changes
-from streamfilter.matching import forgetting
+from streamfilter.matching import batch, forgetting
 from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.tasks import changelog_rewrite, index_storage, restore, standby, task, task_start
@@ -442,6 +443,24 @@ def a_window_is_dropped_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Retention, "extent_of", extent_of)
 
 
+def old_matches_are_met_when_a_record_is_read_again(patch: pytest.MonkeyPatch) -> None:
+    """The mark of a batch has what was remembered, not what `verify.within` let match."""
+    ages = property(
+        lambda self: (
+            Ages(
+                self.prepared.batch.partitions,
+                self.prepared.batch.offsets,
+                self.extent.horizons,
+                self.extent.times,
+            )
+            if self.extent.horizons is not None and len(self.extent.horizons)
+            else None
+        )
+    )
+    patch.setattr(batch.Decided, "ages", ages)
+    only_in_worlds(patch, retentions=(Retention(within=500),), forgets=0.0)
+
+
 def the_changelog_is_cut_off_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """As above, and with it goes what would restore the window."""
     real = transactor.Transactor._decide
@@ -565,6 +584,7 @@ PLANTED = tuple(
         (the_forgotten_hide_a_copy, "misjudged"),
         (copies_are_restored_without_pages, "state"),
         (a_window_is_dropped_before_the_commit, "state"),
+        (old_matches_are_met_when_a_record_is_read_again, "changelog"),
         (the_changelog_is_cut_off_before_the_commit, "trimmed"),
         (longer_keys_are_not_restored, "state"),
         (a_second_split_is_not_restored, "state"),

@@ -30,6 +30,7 @@ LIMITS = 1 << 40
 AGES, STAMPS, GROWTHS = 1 << 41, 1 << 42, 1 << 44
 TEMPLATES, SEVERAL = 1 << 43, 1 << 48
 UPDATES = 1 << 46
+WITHIN = 1 << 48
 TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
             "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip
 """A world in which buckets split twice: nine documents fill a key and the next longer one."""
@@ -132,9 +133,12 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     ages = random.Random(seed ^ AGES)
     ageing = ages.random() < 0.4
     updates = random.Random(seed ^ UPDATES).random() < 0.5
+    kept, chance = draw_retentions(ages) if ageing else (UNLIMITED,), random.Random(seed ^ WITHIN)
+    if ageing and chance.random() < 0.4:
+        kept = tuple(replace(each, within=chance.choice((500, 3_000, None))) for each in kept)
     shape = Shape(
         template=False,
-        retentions=draw_retentions(ages) if ageing else (UNLIMITED,),
+        retentions=kept,
         trims=ages.random() < 0.8,
         several=False,
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,

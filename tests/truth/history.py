@@ -60,7 +60,7 @@ class Expected:
     ordinal: int = -1
     """Of a document."""
     horizon: int = 0
-    """Documents below it were forgotten when it was judged."""
+    """Documents below it were forgotten, or too old to match, when it was judged."""
 
 
 Arrivals = Callable[[Sequence[Input]], Iterable[Arrival]]
@@ -195,7 +195,7 @@ class History:
         _demand(each.name not in self.judged, f"the story has {each.name} twice")
         self.judged[each.name] = each
         self._names.setdefault(each.id, []).append(each.name)
-        age = self.law.next_ordinal, self.law.horizon
+        age = self.law.next_ordinal, max(self.law.horizon, self.law.reach)
         ruling = self.law.judge(next(iter(arrivals)))
         if ruling.verdict == "unique":
             return Expected(each, order, UNIQUE, "", (), *age)
@@ -212,7 +212,9 @@ class Aging:
     ) -> None:
         """Begin a batch; the *retention* was in force all the time. None: it was changed."""
         self._batch, self._model, self._retention = batch, model, retention
-        self._memory = retention and Bounds(retention.documents, retention.time, retention.least)
+        self._memory = retention and Bounds(
+            retention.documents, retention.time, retention.least, retention.within
+        )
         windows = sum(each.opens is not None for each in before)
         last = before[-1] if before else Batch(-1, 0, 0, {}, [], [])
         untold = batch.time < 0 and not (windows or last.horizon)
@@ -248,7 +250,9 @@ class Aging:
         model, first = self._model, self._batch.first_ordinal == self._model.next_ordinal
         begins = first and self._batch.opens is not None
         if not self._batch.ages:
-            if self._batch.time >= 0 or (self._retention and self._retention.limited):
+            if self._batch.time >= 0 or (
+                self._retention and (self._retention.limited or self._retention.timed)
+            ):
                 raise self._wrong("does not say when its documents came")
             model.forget(model.horizon, opens=begins)
             return
@@ -260,8 +264,9 @@ class Aging:
             model.forget(age.horizon, opens=begins)
         elif model.arrive(age.time, self._memory) != begins:
             raise self._wrong(f"begins {self._batch.opens}; the model differs at {place}")
-        if model.horizon != age.horizon:
-            raise self._wrong(f"judges {place} with the horizon {age.horizon}, not {model.horizon}")
+        since = max(model.horizon, model.reach)
+        if since != age.horizon:
+            raise self._wrong(f"judges {place} with the horizon {age.horizon}, not {since}")
 
     def end(self) -> None:
         """Check what is forgotten after the batch."""
