@@ -154,10 +154,8 @@ class Law:
         self.window = self.horizon = self.reach = 0
         """Documents below the horizon are forgotten; those below the reach are no matches now."""
         self.firsts = [0]  # the first ordinal of each window
-        self.arrived: dict[int, int] = {}
-        """Ordinal → stream time, if time is limited."""
-        self.undated = 0
-        """First ordinal after a limit of time was set. Older documents count as of that moment."""
+        self.arrived: dict[int, int] = {}  # ordinal → stream time, if time is limited
+        self.undated = 0  # first ordinal after a limit of time; older documents count as of then
 
     # Steps 3 to 7: one document.
 
