@@ -28,7 +28,7 @@ from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 CONTAINED = ("shorter", "arriving")
 KNOWN_ID = ("judge", "update", "duplicate")
-_LATER = ("known_id", "weights", "minimum_fields", "agree_on")
+_LATER = ("known_id", "weights", "minimum_fields", "agree_on", "within")
 """Settings that older indexes do not store. Where they are off, they are left out: such an index
 has the same bytes as before, and an older version opens it."""
 
