@@ -195,9 +195,10 @@ class Overlay:
         self._buckets, self._keys = buckets, keys
         self._listed = present[:, -1] if kept is None else present[:, -1] | kept
         self._until = forgetting.until(len(keys))
+        self._left = self._cells_left() if len(forgetting.ordinals) else None
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
-        kept = self._kept(buckets.shortest, cells, room)
+        kept = self._kept(0, cells, room)
         room[self._whole(cells)] = NEVER  # its bucket goes on in pages
         self._levels: list[Groups] = []
         self._add(keys.reshape(-1)[cells], cells, room, kept)
@@ -207,12 +208,16 @@ class Overlay:
                 self._levels.pop()
                 break
 
-    def _kept(self, level: Level | None, cells: I64, room: I64) -> Flags | None:
-        """Return which *cells* find a full bucket that a forgotten document leaves."""
-        if level is None or not len(self._forgetting.ordinals):
+    def _cells_left(self) -> list[I64]:
+        """Return for each depth the cells of which a forgotten document leaves a list."""
+        levels = (self._buckets.shortest, *self._buckets.deeper)
+        return [_leaving(level, self._forgetting)[0] for level in levels]
+
+    def _kept(self, depth: int, cells: I64, room: I64) -> Flags | None:
+        """Return which *cells* find a full bucket, if a document leaves it or a longer key's."""
+        if self._left is None or depth >= len(self._left):
             return None
-        left, _, _ = _leaving(level, self._forgetting)
-        kept: Flags = np.isin(cells, left) & (room <= 0)
+        kept: Flags = np.isin(cells, np.concatenate(self._left[depth:])) & (room <= 0)
         return kept
 
     def _add(self, keys: U64, cells: I64, room: I64, kept: Flags | None) -> None:
@@ -246,7 +251,7 @@ class Overlay:
         keys = above.keys[entries]
         if len(cells):
             keys = longer(keys, signatures[rows], at, bands=columns - 1, depth=depth)
-        self._add(keys, cells, room, self._kept(self._level_at(depth), cells, room))
+        self._add(keys, cells, room, self._kept(depth, cells, room))
 
     def _whole(self, cells: I64) -> Flags:
         """Return which *cells* are in the last column: the keys of whole texts."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -191,6 +191,7 @@ class _Rounds:
         first_ordinal: int,
     ) -> None:
         self._ours, self._sketches, self._found = ours, sketches, found
+        self._least_set = policy.least_set
         self._locate, self._first, self._stored = locate, first_ordinal, found.stored
         self._verifier = Verifier(found.stored, ours.contents, policy, first_ordinal, found.limited)
         present, buckets, cap = found.present, found.buckets, found.bucket_cap
@@ -256,13 +257,12 @@ class _Rounds:
         if (end := self._overlay.cut(self._unique)) < NEVER:
             forgetting.end_before(end)
         rows = np.flatnonzero(self._unique & ~forgetting.rows_of(n))
-        everything = Additions(self._ours, self._sketches.keys, found.buckets)
         held_out = pools_of(
             self._decisions, self._ours.contents.payloads, found.stored, self._first, found.partners
         )
         return Judgement(
             self._decisions,
-            subset(everything, rows) if found.new and rows.size else None,
+            self._additions(rows) if found.new and rows.size else None,
             Counts.of(
                 self._decisions,
                 self._outcomes,
@@ -275,6 +275,18 @@ class _Rounds:
             ),
             self._unique,
         )
+
+    def _additions(self, rows: I64) -> Additions:
+        """Return what is remembered of *rows*. A record of too few fields is listed for no band."""
+        everything = Additions(self._ours, self._sketches.keys, self._found.buckets)
+        added = subset(everything, rows)
+        documents = added.documents
+        sizes = documents.contents.set_sizes
+        few = (sizes > 0) & (sizes < self._least_set)
+        if not few.any():
+            return added
+        contents = documents.contents.unsigned(few)
+        return replace(added, documents=replace(documents, contents=contents))
 
     def round(self, undecided: Flags) -> int:
         """Judge the *undecided* rows, keep the verdicts that stand, and return their number."""

@@ -7,7 +7,7 @@ select rows or to join parts, use the methods here: they treat all columns alike
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -188,6 +188,17 @@ class Contents:
         width = -(-self.slots // 8)
         bytes_ = np.repeat(self.agreement.astype("<u8")[:, None], width, axis=1).view(np.uint8)
         return self.signatures ^ bytes_[:, : self.slots]
+
+    def unsigned(self, rows: Flags) -> Contents:
+        """Return the same with the sets of *rows* (n,) empty: such a document has no bands."""
+        tokens, sizes = self.samples.tokens, self.samples.sizes
+        samples = Samples(
+            tokens[np.repeat(~rows, sizes)],
+            starts_of(np.where(rows, 0, sizes)),
+            np.where(rows, 0, self.set_sizes),
+        )
+        signatures = np.where(rows[:, None], np.uint8(0), self.signatures)
+        return replace(self, signatures=signatures, samples=samples)
 
     def at(self, rows: Rows) -> Contents:
         """Return the documents in *rows*, in the order given."""

@@ -192,6 +192,10 @@ RECORDS = {
     "of few fields": (
         {"/name": "name.1", "/phone": "phone.1", "/key": "exact"}, {"minimum_fields": 2}
     ),
+    "of few fields, and equal ones are judged": (
+        {"/name": "name.1", "/phone": "phone.1", "/key": "exact"},
+        {"minimum_fields": 2, "short_text": "exact_only"},
+    ),
     "weighed": (
         {"/name": "name.1", "/n": "number.1", "/key": "exact"}, {"weights": (1.5, 1.0, 0.3)}
     ),
@@ -224,8 +228,8 @@ def test_records_equal_the_sequential_model_whatever_the_batches(name, cap):
     texts = [join_fields([each[place] for place in fields]) for each in map(record, [rng] * 250)]
     # With a minimum, a record of fewer fields passes; without one, equal records are duplicates.
     least = rules.get("minimum_fields", 1)
-    short = "forward" if least > 1 else "exact_only"
-    policy = MatchPolicy(0.75, "fields", 3, short_text=short, fields=kinds, **rules)
+    short = rules.get("short_text", "forward" if least > 1 else "exact_only")
+    policy = MatchPolicy(0.75, "fields", 3, fields=kinds, **{"short_text": short} | rules)
     sketches = sketcher.sketch(texts)
     settings = Settings(0.75, 3, bucket_cap=cap, short_text=short, least_set=least)
     model = Law(replace(settings, score=partial(score, policy.field_rules)))
