@@ -90,6 +90,26 @@ def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
     return [] if here is None else [string_of(here, path)]
 
 
+def has_form(root: Any, path: Path) -> bool:
+    """Return whether the value holds its JSON as *path* says: as objects, or inside strings.
+
+    A value that has something else on the way has no form; its reading gives the reason.
+    """
+    here = root
+    for level, key in enumerate(path):
+        if type(key) is Inside:
+            if isinstance(here, dict):
+                return False
+            if not isinstance(here, str):
+                return True
+            here = opened(here, path[:level], key.depth)
+        elif isinstance(here, dict):
+            here = here.get(key)
+        else:
+            return not isinstance(here, str)
+    return True
+
+
 def ends_at_null(root: Any, path: Path) -> bool:
     """Return whether *path* leads through objects to null before its end."""
     here = root

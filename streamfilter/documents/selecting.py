@@ -1,22 +1,26 @@
 """Selecting: takes the text and the id out of a decoded value, its key or its headers.
 
 This is independent of the format. Several texts are joined by a newline. Missing texts are left
-out, but at least one must exist. A null text is an empty text. A record is a tombstone if the path
-to every text ends at null before its last step. The change event of a deleted row is an example.
+out, but at least one must exist. If `/after/text` and `/after#/text` are both named, the one counts
+whose form the value has: an object, or a string that holds one. A null text is an empty text. A
+record is a tombstone if the path to every text ends at null before its last step. The change event
+of a deleted row is an example.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from streamfilter.documents.path_lookup import ends_at_null, field_at, strings_at
+from streamfilter.documents.path_lookup import ends_at_null, field_at, has_form, strings_at
 from streamfilter.documents.pointers import (
     DEPTH,
     EACH,
     WHOLE,
     Deleted,
+    Inside,
     Integer,
     Path,
     Unreadable,
@@ -62,6 +66,8 @@ class TextSelection:
         self.needed = [self.texts, *([] if self.id is None else [[self.id]])]
         """Groups of these: a document needs at least one path of each group."""
         _check_overlaps(self.texts, self.id)
+        forms = Counter(map(_without_strings, self.texts))
+        self._forms = {text for text in self.texts if forms[_without_strings(text)] > 1}
         self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
         self._key = _only_key(self._only)
         self._id_key = _only_key(self.id)
@@ -97,12 +103,20 @@ class TextSelection:
         return text, None if self.id is None else id_at(root, self.id)
 
     def _joined(self, root: Any) -> str:
-        found = [strings_at(root, path) for path in self.texts]
+        found = [
+            None if path in self._forms and not has_form(root, path) else strings_at(root, path)
+            for path in self.texts
+        ]
         parts = [part for each in found if each is not None for part in each]
         if all(each is None for each in found):
             names = ", no ".join(map(name_of, self.texts))
             raise Unreadable(ErrorCode.MISSING_TEXT, f"there is no {names}")
         return "\n".join(parts)
+
+
+def _without_strings(path: Path) -> Path:
+    """Return *path* as it leads if no JSON is in a string."""
+    return tuple(key for key in path if type(key) is not Inside)
 
 
 def _only_key(path: Path | None) -> str | None:

@@ -224,6 +224,18 @@ def test_json_in_a_string_is_read_as_strictly_as_the_value(value, code, message)
     assert (reading.code, reading.message[: len(message)]) == (code, message)
 
 
+def test_a_field_that_holds_an_object_or_json_in_a_string_is_named_in_both_forms():
+    either = Reader(text=["/after/text", "/after#/text"], id=None)
+    for after in ({"text": "a story"}, '{"text": "a story"}'):
+        assert read(either, {"after": after}) == Document("docs-2-17", "a story")
+    assert read(either, {"after": None}) == Reader().read(Record(SOURCE, None, None))
+    for after, code in (
+        (7, ErrorCode.WRONG_TYPE), ("{", ErrorCode.INVALID_JSON), ("{}", ErrorCode.MISSING_TEXT),
+        ({"text": 7}, ErrorCode.WRONG_TYPE), ({}, ErrorCode.MISSING_TEXT),
+    ):  # fmt: skip
+        assert read(either, {"after": after}).code is code, after
+
+
 def test_null_on_the_way_into_json_in_a_string_is_a_tombstone():
     tombstone = Reader().read(Record(SOURCE, None, None))
     for text, value in (
