@@ -28,6 +28,7 @@ from streamfilter.matching.verification import Verifier
 from streamfilter.model import Decision, Origins, Source, Verdict
 from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.stops import counted
 
 NOWHERE: Locate = Origins().locate
 """Gives matches a source without a topic, for callers that do not need it."""
@@ -181,7 +182,7 @@ def _reason(
         return f"of {decision.match.document_id}: {steps[0].finding.why}"
     if not steps and not missing:
         return "no earlier document shares a band"
-    reason = f"{len(steps)} documents were met, and none is similar enough"
+    reason = f"met {counted(len(steps), 'document')} that share a band, and none is a match"
     fates = Counter(step.finding.fate for step in steps)
     if fates[Fate.DIFFERS]:
         reason += f"; {fates[Fate.DIFFERS]} of them differ in what verify.agree_on names"
