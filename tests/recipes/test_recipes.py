@@ -46,6 +46,14 @@ def test_a_stream_of_no_such_habit_has_the_default_settings():
     assert fitting(shipped().documents[n][1] for n in range(0, 4_000, 20)) is None
 
 
+def test_one_quotation_is_no_mail_and_prices_are_no_logs():
+    quoted = "About bridge {}.\n\n> It will close.\n\nSo they said."
+    prices = "EUR 0.{:02} per kilogram"
+    for template, wrong in ((quoted, "mail"), (prices, "logs")):
+        fit = fitting(template.format(number) for number in range(50))
+        assert fit is None or fit.name != wrong
+
+
 def test_the_file_of_init_has_the_settings_of_the_example(tmp_path):
     for name in EXAMPLES:
         file = tmp_path / f"{name}.yaml"
