@@ -24,7 +24,7 @@ from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
 from streamfilter.process.cores import usable_cores
-from streamfilter.similarity.scheme import Scheme, scheme_of
+from streamfilter.similarity.scheme import Scheme, pointers_of, scheme_of
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ConfigError, Problem
@@ -58,7 +58,7 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
         text=config.input.text,
         id=config.input.id,
         fields=tuple(config.input.fields),
-        values=config.scheme().pointers,
+        values=pointers_of(config.digests),
         held_out=config.input.held_out,
         limits=Limits(
             document_bytes=config.limits.document,

@@ -47,13 +47,21 @@ class Config(Section):
         }
         return {**data, "output": names | (data.get("output") or {})}
 
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Return what is compared beside the text (`Scheme.digests`)."""
+        scope = (f"scope {self.index.scope_field}",) if self.index.scope_field else ()
+        if self.input.records:
+            return scope
+        return (*scope, *sorted({f"agree {each}" for each in self.verify.agree_on}))
+
     def scheme(self) -> Scheme:
         """Return what shapes the index; bands and rows planned where they are not given.
 
         Raises:
             ValueError: if no shape reaches the recall (`load_config` has checked that).
         """
-        digests = (f"scope {self.index.scope_field}",) if self.index.scope_field else ()
+        digests = self.digests
         if self.input.records:
             kinds = self.input.kinds
             named = dict(zip(self.input.fields, kinds, strict=True))
@@ -71,7 +79,7 @@ class Config(Section):
             layout=similarity.layout,
             shingling=Shingling(**similarity.shingle.model_dump()),
             normalisation=similarity.normalise.normalisation,
-            digests=(*digests, *sorted({f"agree {each}" for each in self.verify.agree_on})),
+            digests=digests,
         )
 
     def planned(self) -> Shape:

@@ -209,7 +209,7 @@ class Overlay:
                 break
 
     def _cells_left(self) -> list[I64]:
-        """Return for each depth the cells of which a forgotten document leaves a list."""
+        """Return for each depth the cells whose list a forgotten document leaves."""
         levels = (self._buckets.shortest, *self._buckets.deeper)
         return [_leaving(level, self._forgetting)[0] for level in levels]
 

@@ -233,7 +233,7 @@ class Scheme:
     @property
     def pointers(self) -> tuple[str, ...]:
         """Return the pointers to the values that are compared beside the text."""
-        return tuple(dict.fromkeys(each for each in self.subjects if each.startswith("/")))
+        return pointers_of(self.digests)
 
     @property
     def widths(self) -> Widths:
@@ -249,6 +249,12 @@ class Scheme:
     def fingerprint(self) -> str:
         """Return 8 hexadecimal digits that differ when anything in the scheme differs."""
         return hashlib.blake2b(self.as_json().encode(), digest_size=4).hexdigest()
+
+
+def pointers_of(digests: Sequence[str]) -> tuple[str, ...]:
+    """Return the pointers among the subjects of *digests*, each once."""
+    subjects = (each.partition(" ")[2] for each in digests)
+    return tuple(dict.fromkeys(each for each in subjects if each.startswith("/")))
 
 
 def agreeing_of(digests: Sequence[str]) -> int:

@@ -138,9 +138,13 @@ def _files(documents: Sequence[Fields], directory: Path) -> dict[str, Callable[[
     """Write the documents as files, and return what reads them, by format."""
     config = Config()
     return {
-        f"{name} file": lambda path=str(path): list(documents_of([path], config))  # type: ignore[misc]
+        f"{name} file": lambda path=str(path): _pairs(path, config)  # type: ignore[misc]
         for name, path in _written(documents, directory).items()
     }
+
+
+def _pairs(path: str, config: Config) -> list[Pair]:
+    return [(each.id, each.text) for each in documents_of([path], config)]
 
 
 def _written(documents: Sequence[Fields], directory: Path) -> dict[str, Path]:

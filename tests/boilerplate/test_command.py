@@ -207,7 +207,12 @@ def test_an_interruption_leaves_the_old_table(sample: str, table: Path) -> None:
     before = table.read_bytes()
     read, write = os.pipe()
     command = ("boilerplate", f"/dev/fd/{read}", "-o", "t.bin")
-    child = subprocess.Popen([sys.executable, "-m", "streamfilter", *command], pass_fds=[read])
+    # As an interactive shell starts it: a shell's background jobs ignore SIGINT.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from streamfilter.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, *command], pass_fds=[read])
     os.close(read)
     with suppress(BrokenPipeError), os.fdopen(write, "wb") as pipe:
         pipe.write(Path(sample).read_bytes())

@@ -141,7 +141,8 @@ def test_a_batch_that_ends_before_its_documents_is_refused() -> None:
     ages = Ages(*np.array([[0], [4], [3], [9]]))
     mark = BatchMark(3, 5, 6, (Span(0, 4, 5),), 3, 9, ages.encoded((Span(0, 4, 5),)))
     assert changelog.decode_batch(changelog.encode_batch(BatchRecord(mark, 9, OURS))).mark == mark
-    for late in (replace(mark, horizon=2), replace(mark, stream_time=8)):
+    beyond = Ages(*np.array([[0], [4], [7], [9]])).encoded((Span(0, 4, 5),))
+    for late in (replace(mark, ages=beyond), replace(mark, stream_time=8)):
         with pytest.raises(FormatError, match="dates its documents after its end"):
             changelog.decode_batch(
                 changelog.encode_batch(BatchRecord(late, late.stream_time, OURS))

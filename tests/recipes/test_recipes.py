@@ -43,7 +43,7 @@ def test_init_knows_a_stream_by_its_texts(name):
 
 
 def test_a_stream_of_no_such_habit_has_the_default_settings():
-    assert fitting(shipped().documents[n][1] for n in range(0, 4_000, 20)) is None
+    assert fitting(text for _, text in shipped().documents[:4_000:20]) is None
 
 
 def test_one_quotation_is_no_mail_and_prices_are_no_logs():
