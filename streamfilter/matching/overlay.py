@@ -25,6 +25,10 @@ from streamfilter.matching.forgetting import NEVER, NO_TOMBSTONES, Forgetting
 from streamfilter.matching.leaving import first_misplaced, first_paged, places
 from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks
 
+Leaving = tuple[I64, I64, I64]
+"""(d,) each: cell and ordinal of each forgotten document in a list, and the row from which on it
+is gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Groups:
@@ -88,14 +92,14 @@ class Groups:
         full: Flags = np.diff(np.append(self.begins, len(self.rows))) > self.room
         return full
 
-    def left_by(self, level: Level | None, forgetting: Forgetting, until: I64) -> Groups:
-        """Return the groups with what leaves them; *level* has the index's lists of these cells."""
+    def left_by(self, stored: Leaving | None, until: I64) -> Groups:
+        """Return the groups with what leaves them; *stored* leave the index's lists."""
         left: dict[int, set[tuple[int, int]]] = {}
         full = self.full
         for entry in np.flatnonzero(full[self.groups] & (until[self.rows] < NEVER)).tolist():
             left.setdefault(int(self.groups[entry]), set())
-        if level is not None and len(level.cells):
-            cells, ordinals, rows = _leaving(level, forgetting)
+        if stored is not None and len(stored[0]):
+            cells, ordinals, rows = stored
             order = np.argsort(self.cells)
             at = np.searchsorted(self.cells[order], cells).clip(max=len(order) - 1)
             ours = order[at] if len(order) else at[:0]
@@ -106,8 +110,8 @@ class Groups:
             ):
                 if full[group]:
                     left.setdefault(group, set()).add((ordinal, row))
-        stored = {group: [row for _, row in found] for group, found in left.items()}
-        return replace(self, leaving=stored, until=until.tolist())
+        leaving = {group: [row for _, row in found] for group, found in left.items()}
+        return replace(self, leaving=leaving, until=until.tolist())
 
     def listed(self, joining: I64) -> Flags:
         """Return which of the rising entries *joining* find room in their bucket."""
@@ -165,8 +169,8 @@ def _near(keys: U64) -> I64:
     return np.sort(places).astype(np.int64)
 
 
-def _leaving(level: Level, forgetting: Forgetting) -> tuple[I64, I64, I64]:
-    """Return cell, ordinal and row of each forgotten document in a list of *level*."""
+def _leaving(level: Level, forgetting: Forgetting) -> Leaving:
+    """Return the forgotten documents that leave a list of *level*."""
     listed = level.ordinals
     at = np.searchsorted(forgetting.ordinals, listed).clip(max=len(forgetting.ordinals) - 1)
     gone = forgetting.ordinals[at] == listed
@@ -195,7 +199,8 @@ class Overlay:
         self._buckets, self._keys = buckets, keys
         self._listed = present[:, -1] if kept is None else present[:, -1] | kept
         self._until = forgetting.until(len(keys))
-        self._left = self._cells_left() if len(forgetting.ordinals) else None
+        levels = (buckets.shortest, *buckets.deeper) if len(forgetting.ordinals) else ()
+        self._left = [_leaving(level, forgetting) for level in levels]
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
         kept = self._kept(0, cells, room)
@@ -208,33 +213,22 @@ class Overlay:
                 self._levels.pop()
                 break
 
-    def _cells_left(self) -> list[I64]:
-        """Return for each depth the cells whose list a forgotten document leaves."""
-        levels = (self._buckets.shortest, *self._buckets.deeper)
-        return [_leaving(level, self._forgetting)[0] for level in levels]
-
     def _kept(self, depth: int, cells: I64, room: I64) -> Flags | None:
         """Return which *cells* find a full bucket, if a document leaves it or a longer key's."""
-        if self._left is None or depth >= len(self._left):
+        left = [cells_left for cells_left, _, _ in self._left[depth:]]
+        if not left:
             return None
-        kept: Flags = np.isin(cells, np.concatenate(self._left[depth:])) & (room <= 0)
+        kept: Flags = np.isin(cells, np.concatenate(left)) & (room <= 0)
         return kept
 
     def _add(self, keys: U64, cells: I64, room: I64, kept: Flags | None) -> None:
         """Add the groups of the next longer keys."""
         groups = Groups.of(keys, cells, columns=self._columns, room=room, kept=kept)
         if len(self._forgetting.ordinals):
-            groups = groups.left_by(
-                self._level_at(len(self._levels)), self._forgetting, self._until
-            )
+            depth = len(self._levels)
+            stored = self._left[depth] if depth < len(self._left) else None
+            groups = groups.left_by(stored, self._until)
         self._levels.append(groups)
-
-    def _level_at(self, depth: int) -> Level | None:
-        """Return the index's lists under the keys of *depth* steps."""
-        if not depth:
-            return self._buckets.shortest
-        deeper = self._buckets.deeper
-        return deeper[depth - 1] if depth <= len(deeper) else None
 
     def _one_longer(self, signatures: U8, buckets: Buckets, depth: int, cap: int) -> None:
         """Add the groups, under longer keys, of rows that may find the last level full."""
