@@ -11,28 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamfilter.config.configuration import Config
+from streamfilter.documents.codecs.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.entities.scoring import require_library
 from streamfilter.entities.sketching import RecordSketcher
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB, Memory
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import Retention
+from streamfilter.matching.blocking.retention import Retention
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.process.cores import usable_cores
 from streamfilter.similarity.scheme import Scheme, pointers_of, scheme_of
-from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.statistics.shape import Shape
 from streamfilter.stops import ConfigError, Problem
 from streamfilter.workers.crew import Crew
 
 if TYPE_CHECKING:
-    from streamfilter.documents.registry import Registry
-    from streamfilter.documents.registry_calls import Access
+    from streamfilter.documents.codecs.registry import Registry
+    from streamfilter.documents.codecs.registry_calls import Access
 
 _POLICY_FACT = "policy"
 TASK_MEMORY_MIN = 4 * MIB
@@ -111,7 +111,9 @@ def registry_for(config: Config, *, settle: bool = False) -> Registry | None:
     given = config.input.registry
     if given.url is None:
         return None
-    from streamfilter.documents.registry_calls import Access  # HTTP and TLS take 8 ms to import
+    from streamfilter.documents.codecs.registry_calls import (
+        Access,  # HTTP and TLS take 8 ms to import
+    )
 
     access = Access(
         given.url,
@@ -129,7 +131,7 @@ def registry_for(config: Config, *, settle: bool = False) -> Registry | None:
 
 @lru_cache(maxsize=2)
 def _registry(access: Access, settle: bool) -> Registry:
-    from streamfilter.documents.registry import SETTLE_SECONDS, Registry
+    from streamfilter.documents.codecs.registry import SETTLE_SECONDS, Registry
 
     return Registry(access, settle=SETTLE_SECONDS if settle else 0.0)
 

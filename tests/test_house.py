@@ -9,7 +9,7 @@ LIMITS = {
     "sentences above 25 words": (0, 0),
     "words of the old dialect": (0, 0),
     "methods of a class": (32, 20),
-    "files of a folder, verbs apart": (26, 14),
+    "files of a folder, verbs apart": (14, 14),
     "lines of a function": (67, 60),
 }
 """Counted over the package and the READMEs of config/ and deploy/."""

@@ -20,8 +20,8 @@ from urllib.request import urlopen
 from deploy.local.jars import find_java, registry_jars
 from deploy.local.node import free_ports
 from deploy.local.owned import Owned, Restarted
-from streamfilter.documents.registry import Reference, Registry
-from streamfilter.documents.registry_calls import Access
+from streamfilter.documents.codecs.registry import Reference, Registry
+from streamfilter.documents.codecs.registry_calls import Access
 
 READY_TIMEOUT_SECONDS = 600
 ANSWER_TIMEOUT_SECONDS = 60

@@ -19,10 +19,10 @@ import numpy as np
 from streamfilter.bench import texts, truth
 from streamfilter.bench.measure import Measured, interleaved, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
-from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.similarity.statistics.curve import collision_probability
 
 OURS = "streamfilter"
 SEED = bytes(range(16))

@@ -19,10 +19,10 @@ from streamfilter.documents.reader import is_blank
 from streamfilter.documents.sketching import sketched
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.index.selection import documents_at
-from streamfilter.matching.decision import Outcome
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared
+from streamfilter.matching.verdict.decision import Outcome
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Document
 from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches

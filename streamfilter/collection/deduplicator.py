@@ -54,7 +54,7 @@ from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.forks import Holder
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Document
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher

@@ -15,10 +15,10 @@ from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.errors import IndexMismatch
 from streamfilter.index.protocol import Index
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import Retention
+from streamfilter.matching.blocking.retention import Retention
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling, scheme_of
-from streamfilter.similarity.shape import Shape, plan
+from streamfilter.similarity.statistics.shape import Shape, plan
 
 _RETENTION = "retention_documents"
 WINDOW_DOCUMENTS = 1_000

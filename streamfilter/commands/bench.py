@@ -11,7 +11,7 @@ import click
 from streamfilter.bench import catalogue
 from streamfilter.bench.result import BenchResult, Options
 from streamfilter.files.outputs import write_whole
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.process import standard
 from streamfilter.stops import ExitCode
 

@@ -24,8 +24,8 @@ from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.preflight.records import texts_of_topic
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.quality.boilerplate import boilerplate_of
-from streamfilter.quality.boilerplate_report import BoilerplateReport
+from streamfilter.quality.sample.boilerplate import boilerplate_of
+from streamfilter.quality.sample.boilerplate_report import BoilerplateReport
 from streamfilter.stops import ConfigError, ExitCode, Stop
 
 LIMIT_MAX = 1_000_000

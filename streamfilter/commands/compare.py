@@ -16,8 +16,8 @@ from streamfilter.matching.explanation import PairExplanation, one_after_the_oth
 from streamfilter.process import standard
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
-from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Dropped
+from streamfilter.similarity.statistics.shape import Shape
 from streamfilter.similarity.text.normalisation import Normaliser
 
 RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)

@@ -15,8 +15,8 @@ from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire
 from streamfilter.demo.summary import judged, summary
 from streamfilter.demo.terminal import fitted
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
+from streamfilter.documents.codecs.schemas import Schema
 from streamfilter.documents.decoding import outlines_of
-from streamfilter.documents.schemas import Schema
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode

@@ -24,7 +24,7 @@ from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.judge import evaluate
 from streamfilter.quality.report import Report
 from streamfilter.quality.run import Run
-from streamfilter.quality.text_sample import BruteForceSample
+from streamfilter.quality.sample.text_sample import BruteForceSample
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1

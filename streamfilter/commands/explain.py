@@ -27,7 +27,7 @@ from streamfilter.matching.explanation import Explanation, beside, explain
 from streamfilter.matching.search import Candidate
 from streamfilter.process import standard
 from streamfilter.process.terminal_escapes import inline
-from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.statistics.shape import Shape
 
 SHOWN_CHARACTERS = 160
 SHOWN_CANDIDATES = 12

@@ -18,7 +18,7 @@ from streamfilter.assembly import registry_for
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
 from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
-from streamfilter.documents.schemas import subject_of
+from streamfilter.documents.codecs.schemas import subject_of
 from streamfilter.preflight.schemas import schemas_awaited, waiting_of
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
@@ -61,8 +61,9 @@ def command(
     configuration must be /text and /id. Records are JSON, or Avro if the configuration says
     so and names a registry, where their schema is added.
     """
-    from streamfilter.kafka import topic_creation, topic_sample
-    from streamfilter.kafka.clients import plain_producer
+    from streamfilter.kafka import topic_sample
+    from streamfilter.kafka.brokers import topic_creation
+    from streamfilter.kafka.connection.clients import plain_producer
     from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 
     options.say_unread(files)

@@ -15,7 +15,7 @@ from streamfilter.files.formats.lines import STDIN
 from streamfilter.files.keep_longest import KEEPS, filter_keeping_longest
 from streamfilter.files.run import FileRun, filter_files
 from streamfilter.files.summary import Summary, all_broken
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode

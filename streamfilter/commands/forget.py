@@ -16,8 +16,8 @@ import click
 from streamfilter.commands import options
 from streamfilter.commands.states import failing
 from streamfilter.config.configuration import Config
+from streamfilter.documents.fields.selecting import HEADER, ID_BYTES_MAX
 from streamfilter.documents.record_keys import key_with, path_in_key
-from streamfilter.documents.selecting import HEADER, ID_BYTES_MAX
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
@@ -64,7 +64,7 @@ def command(
         _say_what_would_go(config, asked)
         standard.say(f"nothing was written; --yes writes {counted(len(asked), 'tombstone')}")
         return ExitCode.OK
-    from streamfilter.kafka.clients import plain_producer
+    from streamfilter.kafka.connection.clients import plain_producer
     from streamfilter.kafka.topic_sample import written_by_commands
     from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 

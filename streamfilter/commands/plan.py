@@ -19,14 +19,14 @@ from streamfilter.commands.options import (
 )
 from streamfilter.commands.similarity_options import file_options, overrides_of_files
 from streamfilter.config.configuration import Config
-from streamfilter.config.types import parse_duration
+from streamfilter.config.settings.types import parse_duration
 from streamfilter.files.outputs import write_whole
 from streamfilter.monitoring.capacity import Capacity, capacity, remembered
 from streamfilter.monitoring.curve_picture import Curve, picture
 from streamfilter.preflight.plan import SAMPLE_RECORDS, ShapePlan, count_sample
 from streamfilter.process import standard
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
-from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
+from streamfilter.similarity.statistics.shape import MissesRecall, Shape, plan, require
 from streamfilter.stops import ConfigError, Problem
 
 Spread = list[tuple[float, float]]

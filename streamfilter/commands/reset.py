@@ -53,7 +53,8 @@ def command(
     """
     if yes and dry_run:
         raise click.UsageError("give --yes or --dry-run, not both")
-    from streamfilter.kafka import clients, group_reset
+    from streamfilter.kafka import group_reset
+    from streamfilter.kafka.connection import clients
 
     options.say_unread(files)
     config = options.load(files, overrides)

@@ -10,12 +10,12 @@ import click
 from streamfilter.assembly import reader_for
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
-from streamfilter.documents.schemas import SchemasAway
+from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.model import Document, Record
-from streamfilter.monitoring.http import Server
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.pages import Pages
-from streamfilter.monitoring.showcase import Showcase, Shown
+from streamfilter.monitoring.web.http import Server
+from streamfilter.monitoring.web.pages import Pages
+from streamfilter.monitoring.web.showcase import Showcase, Shown
 from streamfilter.preflight.disk import refuse_link
 from streamfilter.process.health import Health
 from streamfilter.process.limits import refuse_small_limits

@@ -15,10 +15,10 @@ import numpy as np
 from streamfilter.assembly import sketcher_for
 from streamfilter.commands.options import config_options, load, once, output_option, text_of
 from streamfilter.commands.states import found_state_option, state_of
-from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.record_fields import FieldsReader
+from streamfilter.documents.fields.pointers import Unreadable
+from streamfilter.documents.fields.record_fields import FieldsReader
+from streamfilter.documents.fields.strict_json import parse_json
 from streamfilter.documents.sketching import values_in
-from streamfilter.documents.strict_json import parse_json
 from streamfilter.entities.joined import join_fields, pointers_of
 from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.directory.index_paths import indexes_in
@@ -27,12 +27,12 @@ from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, as_stop
 from streamfilter.index.input_table import FACT, origins_of
 from streamfilter.index.protocol import Documents
-from streamfilter.matching.decision import Finding
-from streamfilter.matching.envelope import p_false_positive
+from streamfilter.matching.blocking.retention import Retention, came_at
 from streamfilter.matching.explanation import Explanation
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import Retention, came_at
 from streamfilter.matching.search import Candidate
+from streamfilter.matching.verdict.decision import Finding
+from streamfilter.matching.verdict.envelope import p_false_positive
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Origins
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from streamfilter.config import boilerplate, shapes
 from streamfilter.config.configuration import Config
-from streamfilter.config.oauth import OAUTHBEARER, TIMEOUT_SECONDS_MAX
-from streamfilter.config.types import format_duration
+from streamfilter.config.settings.oauth import OAUTHBEARER, TIMEOUT_SECONDS_MAX
+from streamfilter.config.settings.types import format_duration
 from streamfilter.stops import Problem
 
 Check = Callable[[Config], Iterable[Problem]]

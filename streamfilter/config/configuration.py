@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import SecretStr, model_validator
 
-from streamfilter.config import process as process
-from streamfilter.config import sections as sections
-from streamfilter.config.input import InputSection
-from streamfilter.config.types import TOPIC, Section
+from streamfilter.config.settings import process as process
+from streamfilter.config.settings import sections as sections
+from streamfilter.config.settings.input import InputSection
+from streamfilter.config.settings.types import TOPIC, Section
 from streamfilter.entities.kinds import keys_of
 from streamfilter.similarity.scheme import Scheme, Shingling
-from streamfilter.similarity.shape import Shape, jaccard_of_contained, plan
+from streamfilter.similarity.statistics.shape import Shape, jaccard_of_contained, plan
 
 
 class Config(Section):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from streamfilter.config.types import SECRET_PROPERTY
+from streamfilter.config.settings.types import SECRET_PROPERTY
 from streamfilter.stops import Problem
 
 SHOWN_CHARACTERS_MAX = 80

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import comb
 
 from streamfilter.config.configuration import Config
-from streamfilter.similarity.shape import CONTAINED_RATIO, Shape, plan
+from streamfilter.similarity.statistics.shape import CONTAINED_RATIO, Shape, plan
 from streamfilter.stops import Problem
 
 Check = Callable[[Config], Iterable[Problem]]

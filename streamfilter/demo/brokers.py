@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streamfilter.config.configuration import Config
-from streamfilter.kafka import group_reset, topic_creation, topics
-from streamfilter.kafka.clients import admin_client
+from streamfilter.kafka import group_reset
+from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.kafka.connection.clients import admin_client
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.stops import ConfigError, Problem
 

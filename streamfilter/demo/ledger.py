@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamfilter.demo.wire import Encode, as_json
-from streamfilter.matching.evidence_headers import PREFIX
+from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.quality.run_reading import digest

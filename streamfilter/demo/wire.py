@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from streamfilter.documents.varints import as_string
+from streamfilter.documents.codecs.varints import as_string
 
 Encode = Callable[[str, str], bytes]
 """From id and text to a record's value."""

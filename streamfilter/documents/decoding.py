@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any, cast
 
 from streamfilter.documents import formats
-from streamfilter.documents.outline import Outline
-from streamfilter.documents.pointers import Path, Unreadable
-from streamfilter.documents.schemas import Broken, Schema, Schemas
+from streamfilter.documents.codecs.outline import Outline
+from streamfilter.documents.codecs.schemas import Broken, Schema, Schemas
+from streamfilter.documents.fields.pointers import Path, Unreadable
 from streamfilter.model import ErrorCode, Headers
 from streamfilter.stops import ConfigError, MissingExtra, Problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamfilter.documents.pointers import DEPTH
+from streamfilter.documents.fields.pointers import DEPTH
 
 DEPTH_MAX = 512
 """Highest limit of nesting: half of Python's recursion limit, so that no parser reaches it."""

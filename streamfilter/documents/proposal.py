@@ -13,9 +13,15 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from streamfilter.documents.pointers import Integer, Path, Unreadable, parse_pointer, pointer_of
-from streamfilter.documents.schemas import FRAME_BYTES
-from streamfilter.documents.strict_json import check_depth, decode_utf8, parse_json
+from streamfilter.documents.codecs.schemas import FRAME_BYTES
+from streamfilter.documents.fields.pointers import (
+    Integer,
+    Path,
+    Unreadable,
+    parse_pointer,
+    pointer_of,
+)
+from streamfilter.documents.fields.strict_json import check_depth, decode_utf8, parse_json
 
 DEPTH = 64
 MOST = 0.8

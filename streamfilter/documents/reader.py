@@ -15,15 +15,18 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any
 
+from streamfilter.documents.codecs.fast_json import FORMATS, Found, Shortcut, shortcut
+from streamfilter.documents.codecs.schemas import (
+    AsksAgain,
+    Schemas,
+    SchemasAway,
+    SchemaUnsettled,
+    ids_in,
+)
 from streamfilter.documents.decoding import Wanted, decoder_for
-from streamfilter.documents.fast_json import FORMATS, Found, Shortcut, shortcut
-from streamfilter.documents.limits import Limits
-from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
-from streamfilter.documents.record_fields import FieldsReader
-from streamfilter.documents.record_keys import ids_in_keys, keys_for
-from streamfilter.documents.rows import Row, Rows
-from streamfilter.documents.schemas import AsksAgain, Schemas, SchemasAway, SchemaUnsettled, ids_in
-from streamfilter.documents.selecting import (
+from streamfilter.documents.fields.pointers import WHOLE, Deleted, Path, Unreadable
+from streamfilter.documents.fields.record_fields import FieldsReader
+from streamfilter.documents.fields.selecting import (
     DOCUMENT_LIMIT,
     FIXED,
     ID_BYTES_MAX,
@@ -33,7 +36,10 @@ from streamfilter.documents.selecting import (
     check_size,
     id_beside,
 )
-from streamfilter.documents.values import canonical, value_at, value_paths
+from streamfilter.documents.fields.values import canonical, value_at, value_paths
+from streamfilter.documents.limits import Limits
+from streamfilter.documents.record_keys import ids_in_keys, keys_for
+from streamfilter.documents.rows import Row, Rows
 from streamfilter.model import (
     Document,
     ErrorCode,

@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from streamfilter.documents.codecs.schemas import HEADER, OneSchema, SchemaId, Schemas, frame_of
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
+from streamfilter.documents.fields.pointers import DEPTH, Inside, Path, Unreadable, parse_pointer
+from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, check_size, id_at
 from streamfilter.documents.limits import Limits
-from streamfilter.documents.pointers import DEPTH, Inside, Path, Unreadable, parse_pointer
-from streamfilter.documents.schemas import HEADER, OneSchema, SchemaId, Schemas, frame_of
-from streamfilter.documents.selecting import DOCUMENT_LIMIT, check_size, id_at
 from streamfilter.model import ErrorCode, Headers, Record
 
 PREFIX = "key#"

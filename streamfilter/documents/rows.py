@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.selecting import DOCUMENT_LIMIT, check_size
+from streamfilter.documents.fields.pointers import Unreadable
+from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, check_size
 from streamfilter.model import Malformed, Record, Source
 
 

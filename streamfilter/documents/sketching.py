@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamfilter.documents.pointers import DEPTH, Unreadable
-from streamfilter.documents.strict_json import check_depth, parse_json
-from streamfilter.documents.values import canonical
+from streamfilter.documents.fields.pointers import DEPTH, Unreadable
+from streamfilter.documents.fields.strict_json import check_depth, parse_json
+from streamfilter.documents.fields.values import canonical
 from streamfilter.model import Document
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches

@@ -14,18 +14,18 @@ from math import nan
 
 import numpy as np
 
-from streamfilter.engine.forwarding import Destinations
+from streamfilter.engine.messages.forwarding import Destinations
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Applied, Index, Usage
 from streamfilter.matching.batch import Decided
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import Record
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.capacity import expected_bytes
 from streamfilter.monitoring.index_totals import IndexTotals
-from streamfilter.monitoring.showcase import Showcase
-from streamfilter.quality.audit_scan import Round
+from streamfilter.monitoring.web.showcase import Showcase
+from streamfilter.quality.live.audit_scan import Round
 
 
 @dataclass(frozen=True, slots=True)

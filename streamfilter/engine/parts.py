@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from streamfilter.engine.batch_preparation import Incoming
-from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.batches.batch_preparation import Incoming
+from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.batches.pace import Pace
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.forwarding import Forwarder
-from streamfilter.engine.inputs import Inputs
-from streamfilter.engine.pace import Pace
+from streamfilter.engine.messages.forwarding import Forwarder
 from streamfilter.engine.ports import (
     Changelog,
     Clock,
@@ -23,8 +23,8 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.engine.trimming import Trimming
 from streamfilter.matching.batch import Rules
-from streamfilter.matching.retention import UNLIMITED, Retention
-from streamfilter.quality.audit import OFF, Rates
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
+from streamfilter.quality.live.audit import OFF, Rates
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from streamfilter.engine.inputs import Inputs
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.ports import Watermarks
 from streamfilter.index.input_table import Spot
 from streamfilter.index.progress import Progress

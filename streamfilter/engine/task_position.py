@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from streamfilter.engine.changelog import BatchRecord
+from streamfilter.engine.messages.changelog import BatchRecord
 from streamfilter.index.ages import Ages
 from streamfilter.index.progress import Progress
-from streamfilter.matching.retention import EVERYTHING, Extent
+from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.model import Positions, Record, Span
 
 

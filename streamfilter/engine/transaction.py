@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from streamfilter.engine.changelog import Update
-from streamfilter.engine.pace import Patience, Share
+from streamfilter.engine.batches.pace import Patience, Share
+from streamfilter.engine.batches.refusals import Item, place_of
+from streamfilter.engine.messages.changelog import Update
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import (
     Abortable,
@@ -16,7 +17,6 @@ from streamfilter.engine.ports import (
     RecordsRefused,
     without_frames,
 )
-from streamfilter.engine.refusals import Item, place_of
 from streamfilter.engine.writer_check import NotRead, WriterCheck
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions, Record

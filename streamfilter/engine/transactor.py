@@ -31,12 +31,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from streamfilter.documents.schemas import SchemasAway
-from streamfilter.engine.changelog import BatchRecord, Update
-from streamfilter.engine.changelog_header import GROWN, Header
+from streamfilter.documents.codecs.schemas import SchemasAway
+from streamfilter.engine.batches.micro_batches import Ahead, Intake
+from streamfilter.engine.batches.pace import STRETCH_GROWTH, Stopwatch
 from streamfilter.engine.filter_observer import Moved
-from streamfilter.engine.micro_batches import Ahead, Intake
-from streamfilter.engine.pace import STRETCH_GROWTH, Stopwatch
+from streamfilter.engine.messages.changelog import BatchRecord, Update
+from streamfilter.engine.messages.changelog_header import GROWN, Header
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import (
     InputLost,
@@ -53,12 +53,12 @@ from streamfilter.index.input_table import FACT
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Decided, decide, forgets_first
-from streamfilter.matching.forgetting import CutBatch, named_removals
+from streamfilter.matching.blocking.forgetting import CutBatch, named_removals
+from streamfilter.matching.blocking.retention import EVERYTHING
 from streamfilter.matching.pipeline import accept
-from streamfilter.matching.retention import EVERYTHING
 from streamfilter.model import Positions, Record
-from streamfilter.quality.audit import Audit
-from streamfilter.quality.audit_pace import Auditing
+from streamfilter.quality.live.audit import Audit
+from streamfilter.quality.live.audit_pace import Auditing
 from streamfilter.similarity.sketch import Sketcher
 
 IDLE_COMMIT_SECONDS = 3_600.0

@@ -24,7 +24,7 @@ from streamfilter.files.outputs import OutputFile
 from streamfilter.files.run import check_paths, no_progress
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.model import Document, Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.columns import I64

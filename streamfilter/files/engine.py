@@ -26,9 +26,9 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes, Index, Removals
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide, forgets_first
-from streamfilter.matching.forgetting import CutBatch, named_removals
+from streamfilter.matching.blocking.forgetting import CutBatch, named_removals
+from streamfilter.matching.blocking.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.matching.pipeline import accept
-from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.model import Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import SchemeMismatch

@@ -16,14 +16,14 @@ from streamfilter.files.formats.lines import lines_of
 from streamfilter.files.inputs import copy_first, documents_of, pass_over, records_in
 from streamfilter.files.run import FileRun, filter_files, no_progress
 from streamfilter.files.state import scratch
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.model import Verdict
 from streamfilter.quality.judge import evaluate, forwarded
-from streamfilter.quality.record_sample import RecordSample, measure_records
 from streamfilter.quality.report import Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
 from streamfilter.quality.run_reading import digest, given_of, placed_of
-from streamfilter.quality.text_sample import BruteForceSample, measure
+from streamfilter.quality.sample.record_sample import RecordSample, measure_records
+from streamfilter.quality.sample.text_sample import BruteForceSample, measure
 from streamfilter.stops import BrokenInput
 
 

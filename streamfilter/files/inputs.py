@@ -15,7 +15,7 @@ from typing import cast
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
-from streamfilter.documents.pointers import EACH
+from streamfilter.documents.fields.pointers import EACH
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import place_of
 from streamfilter.files.formats.compression import packing_of

@@ -26,7 +26,7 @@ from streamfilter.files.outputs import AS_THEY_WERE, Outputs
 from streamfilter.files.run import FileRun, check_paths, filter_files, no_progress
 from streamfilter.files.state import scratch
 from streamfilter.files.summary import Summary
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.model import Document, Record, Source
 from streamfilter.stops import ExitCode, Stop, Temporary
 

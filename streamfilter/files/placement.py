@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamfilter.documents.rows import place_of
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.summary import Summary
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.model import (
     DUPLICATES,
     Decision,

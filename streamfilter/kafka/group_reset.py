@@ -24,14 +24,14 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.changelog_header import HEADER, decode_header, kind_of
+from streamfilter.engine.messages.changelog_header import HEADER, decode_header, kind_of
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.errors import FormatError
-from streamfilter.kafka.broker_queries import bounds_of
-from streamfilter.kafka.errors import kafka_errors
-from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.brokers.broker_queries import bounds_of
+from streamfilter.kafka.brokers.topics import Topics, describe, outputs_of
+from streamfilter.kafka.connection.errors import kafka_errors
+from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, listed
 from streamfilter.kafka.topic_sample import first_of
-from streamfilter.kafka.topics import Topics, describe, outputs_of
 from streamfilter.stops import ConfigError, Problem
 
 GONE_SECONDS, LOOK_AGAIN_SECONDS = 30.0, 0.2

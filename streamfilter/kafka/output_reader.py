@@ -16,16 +16,16 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
-from streamfilter.engine import changelog
-from streamfilter.engine.changelog_header import BATCH, HEADER, decode_header, kind_of
+from streamfilter.engine.messages import changelog
+from streamfilter.engine.messages.changelog_header import BATCH, HEADER, decode_header, kind_of
 from streamfilter.index.input_table import Spot
 from streamfilter.kafka import topic_sample
-from streamfilter.kafka.clients import consumer, reader_properties
-from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.source import record_of
-from streamfilter.matching import envelope
-from streamfilter.matching.decision import SAME_ID
-from streamfilter.matching.evidence_headers import PREFIX
+from streamfilter.kafka.connection.clients import consumer, reader_properties
+from streamfilter.kafka.connection.errors import kafka_errors, translated
+from streamfilter.kafka.ports.source import record_of
+from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.decision import SAME_ID
+from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.quality.run_reading import digest, given_of, placed_of

@@ -20,19 +20,25 @@ from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.forwarding import Destinations
+from streamfilter.engine.messages.forwarding import Destinations
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.directory.seed_file import seed_at
-from streamfilter.kafka import clients, topic_creation, topics
-from streamfilter.kafka.broker_queries import ask_for_id
-from streamfilter.kafka.one_shot_calls import CALL_SECONDS, LOOK_SECONDS_MIN, brokers_of, unanswered
-from streamfilter.kafka.partition_counts import PartitionCounts
+from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.kafka.brokers.broker_queries import ask_for_id
+from streamfilter.kafka.brokers.partition_counts import PartitionCounts
+from streamfilter.kafka.brokers.topics import Topics, outputs_of
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.one_shot_calls import (
+    CALL_SECONDS,
+    LOOK_SECONDS_MIN,
+    brokers_of,
+    unanswered,
+)
 from streamfilter.kafka.task_factory import TaskFactory
-from streamfilter.kafka.topics import Topics, outputs_of
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.showcase import Showcase
+from streamfilter.monitoring.web.showcase import Showcase
 from streamfilter.process.health import Health, State
 from streamfilter.process.limits import Need, refuse_small_limits
 from streamfilter.stops import ConfigError, Refused, Stop

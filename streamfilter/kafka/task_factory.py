@@ -12,16 +12,16 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import IndexDirectory, index_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
-from streamfilter.engine.batch_preparation import Incoming
-from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.batches.batch_preparation import Incoming
+from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.batches.pace import Pace
+from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.clock_and_worker import ThreadWorker
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style
-from streamfilter.engine.inputs import Inputs
-from streamfilter.engine.pace import Pace
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import Clock, Layout
-from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.start_checks import Names, refuse_lost_changelog
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
@@ -29,19 +29,20 @@ from streamfilter.index.directory.index_paths import index_of
 from streamfilter.index.input_table import ONE_TOPIC
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB
-from streamfilter.kafka import clients, topic_creation, topics
-from streamfilter.kafka.changelog import KafkaChangelog
-from streamfilter.kafka.changelog_topic import ChangelogWatch, refuse_changed
-from streamfilter.kafka.errors import kafka_errors, stops
-from streamfilter.kafka.membership import GroupMembership
-from streamfilter.kafka.partition_counts import PartitionCounts, TaskTopics
-from streamfilter.kafka.sink import KafkaSink
-from streamfilter.kafka.source import KafkaSource
-from streamfilter.kafka.topic_watch import TopicsWatch, refuse_stranded
-from streamfilter.kafka.topics import Topics
-from streamfilter.kafka.unreachable import Reach
+from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.kafka.brokers.changelog_topic import ChangelogWatch, refuse_changed
+from streamfilter.kafka.brokers.partition_counts import PartitionCounts, TaskTopics
+from streamfilter.kafka.brokers.topic_watch import TopicsWatch, refuse_stranded
+from streamfilter.kafka.brokers.topics import Topics
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.errors import kafka_errors, stops
+from streamfilter.kafka.connection.unreachable import Reach
+from streamfilter.kafka.ports.changelog import KafkaChangelog
+from streamfilter.kafka.ports.membership import GroupMembership
+from streamfilter.kafka.ports.sink import KafkaSink
+from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.matching.batch import Rules
-from streamfilter.quality.audit import Rates
+from streamfilter.quality.live.audit import Rates
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys

@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
-from streamfilter.engine.breaker import Breaker
-from streamfilter.kafka import clients
-from streamfilter.kafka.errors import kafka_errors
-from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
-from streamfilter.kafka.source import record_of
+from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.errors import kafka_errors
+from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
+from streamfilter.kafka.ports.source import record_of
 from streamfilter.model import Record
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ConfigError, Problem, Temporary

@@ -11,7 +11,7 @@ from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from streamfilter.kafka.source import record_of
+from streamfilter.kafka.ports.source import record_of
 from streamfilter.model import Record
 
 FLUSH_TIMEOUT_SECONDS = 30

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamfilter.index.ages import Ages
 from streamfilter.index.protocol import Additions, Index
-from streamfilter.matching.forgetting import (
+from streamfilter.matching.blocking.forgetting import (
     NOTHING,
     CutBatch,
     Forgetting,
@@ -22,9 +22,9 @@ from streamfilter.matching.forgetting import (
     Tombstone,
     known_as,
 )
+from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import EVERYTHING, Extent
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Decision, Malformed, Reason, Record, Unjudged
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches

@@ -18,13 +18,13 @@ from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents, Readable
-from streamfilter.matching.candidate_limit import LimitedCandidates
-from streamfilter.matching.candidates import Candidates, collect
-from streamfilter.matching.decision import SHORT, UNIQUE, Fate, Outcome, decide
+from streamfilter.matching.blocking.candidate_limit import LimitedCandidates
+from streamfilter.matching.blocking.candidates import Candidates, collect
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
-from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Candidate, candidate_of, met_in
-from streamfilter.matching.verification import Verifier
+from streamfilter.matching.verdict.decision import SHORT, UNIQUE, Fate, Outcome, decide
+from streamfilter.matching.verdict.policy import MatchPolicy
+from streamfilter.matching.verdict.verification import Verifier
 from streamfilter.model import Decision, Origins, Source, Verdict
 from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches

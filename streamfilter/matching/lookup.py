@@ -13,13 +13,13 @@ import numpy as np
 
 from streamfilter.entities.held_out import partners_in
 from streamfilter.index.protocol import Buckets, Documents, Index
-from streamfilter.matching.candidate_limit import LimitedCandidates
-from streamfilter.matching.candidates import Candidates, meetings
-from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting, known_as
-from streamfilter.matching.known_ids import remembered_under
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import EVERYTHING, Extent
-from streamfilter.matching.visibility import Visibility
+from streamfilter.matching.blocking.candidate_limit import LimitedCandidates
+from streamfilter.matching.blocking.candidates import Candidates, meetings
+from streamfilter.matching.blocking.forgetting import NO_TOMBSTONES, Forgetting, known_as
+from streamfilter.matching.blocking.known_ids import remembered_under
+from streamfilter.matching.blocking.retention import EVERYTHING, Extent
+from streamfilter.matching.blocking.visibility import Visibility
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import BatchMark
 from streamfilter.similarity.columns import I64, Flags, distinct
 from streamfilter.similarity.sketch import Sketches

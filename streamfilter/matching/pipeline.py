@@ -25,16 +25,16 @@ import numpy as np
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
-from streamfilter.matching.candidates import collect
-from streamfilter.matching.counts import Counts
-from streamfilter.matching.decision import SAME_ID, SHORT, UNIQUE, Outcome, decide
-from streamfilter.matching.forgetting import NEVER, NO_TOMBSTONES, Forgetting
-from streamfilter.matching.known_ids import SharedIds
+from streamfilter.matching.blocking.candidates import collect
+from streamfilter.matching.blocking.forgetting import NEVER, NO_TOMBSTONES, Forgetting
+from streamfilter.matching.blocking.known_ids import SharedIds
+from streamfilter.matching.blocking.overlay import Overlay
+from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.matching.lookup import Lookup, lookup
-from streamfilter.matching.overlay import Overlay
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import EVERYTHING, Extent
-from streamfilter.matching.verification import Verifier
+from streamfilter.matching.verdict.counts import Counts
+from streamfilter.matching.verdict.decision import SAME_ID, SHORT, UNIQUE, Outcome, decide
+from streamfilter.matching.verdict.policy import MatchPolicy
+from streamfilter.matching.verdict.verification import Verifier
 from streamfilter.model import (
     BatchMark,
     Decision,

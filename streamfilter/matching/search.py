@@ -15,10 +15,10 @@ from streamfilter.entities.scoring import field_points
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.protocol import Documents, Meets, Readable
-from streamfilter.matching.candidates import Candidates, collect
-from streamfilter.matching.decision import Fate, Finding, Outcome
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.verification import Verifier
+from streamfilter.matching.blocking.candidates import Candidates, collect
+from streamfilter.matching.verdict.decision import Fate, Finding, Outcome
+from streamfilter.matching.verdict.policy import MatchPolicy
+from streamfilter.matching.verdict.verification import Verifier
 from streamfilter.similarity.columns import I64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Applied
-from streamfilter.matching.counts import Counts
-from streamfilter.matching.decision import SAME_ID
-from streamfilter.matching.forgetting import NOTHING, Forgotten
+from streamfilter.matching.blocking.forgetting import NOTHING, Forgotten
+from streamfilter.matching.verdict.counts import Counts
+from streamfilter.matching.verdict.decision import SAME_ID
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 
 Values = NDArray[np.float64]

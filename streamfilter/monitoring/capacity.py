@@ -15,8 +15,8 @@ import numpy as np
 from streamfilter.index.protocol import WINDOWS_MAX
 from streamfilter.index.rocks.bloom_filter import expected_pass_rate
 from streamfilter.index.rocks.options import MIB, Memory
-from streamfilter.matching.retention import PARTS, Retention
-from streamfilter.similarity.shape import Shape
+from streamfilter.matching.blocking.retention import PARTS, Retention
+from streamfilter.similarity.statistics.shape import Shape
 
 RESIDENT_MIB = {
     10_000: 71, 100_000: 152, 1_000_000: 393, 2_000_000: 465, 5_000_000: 578, 10_000_000: 609,

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from streamfilter.model import ErrorCode, Reason, Verdict
 from streamfilter.process.health import Cause, State
-from streamfilter.quality.audit_sample import DOUBTS
-from streamfilter.quality.audit_scan import CAUSES
-from streamfilter.quality.change import FIGURES
+from streamfilter.quality.live.audit_sample import DOUBTS
+from streamfilter.quality.live.audit_scan import CAUSES
+from streamfilter.quality.live.change import FIGURES
 from streamfilter.similarity.text.boilerplate import LEFT
 
 PREFIX = "streamfilter_"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import streamfilter
 from streamfilter.entities.held_out import NO_POOLS, valid_share
-from streamfilter.matching.counts import Counts
+from streamfilter.matching.verdict.counts import Counts
 from streamfilter.model import Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import (
@@ -36,9 +36,9 @@ from streamfilter.monitoring.catalogue import (
 from streamfilter.monitoring.exposition import Exposition, Family, Histogram, Key, Series
 from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.process.health import Cause, Health, State
-from streamfilter.quality.audit_sample import DOUBTS, doubts_of
-from streamfilter.quality.audit_scan import Round
-from streamfilter.quality.figures import RECORDS, SAMPLED, Figure, Quality
+from streamfilter.quality.live.audit_sample import DOUBTS, doubts_of
+from streamfilter.quality.live.audit_scan import Round
+from streamfilter.quality.live.figures import RECORDS, SAMPLED, Figure, Quality
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.text.boilerplate import LEFT, table_of

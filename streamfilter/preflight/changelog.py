@@ -42,8 +42,8 @@ def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    from streamfilter.kafka import changelog_topic, topics
-    from streamfilter.kafka.clients import admin_client
+    from streamfilter.kafka.brokers import changelog_topic, topics
+    from streamfilter.kafka.connection.clients import admin_client
 
     admin = admin_client(config)
     found = topics.described(config, admin)

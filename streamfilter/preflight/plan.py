@@ -10,15 +10,15 @@ from itertools import islice
 import numpy as np
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.types import format_duration, format_size
+from streamfilter.config.settings.types import format_duration, format_size
 from streamfilter.files.inputs import documents_of, for_files
 from streamfilter.files.summary import all_broken, no_documents
 from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Malformed
 from streamfilter.monitoring.capacity import Capacity
-from streamfilter.quality.brute_force import all_pairs
-from streamfilter.similarity.shape import Shape
+from streamfilter.quality.sample.brute_force import all_pairs
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.statistics.shape import Shape
 from streamfilter.stops import counted
 
 WIDTH = 40

@@ -12,11 +12,11 @@ from typing import Any
 from streamfilter.assembly import decoder_of_all, reader_for
 from streamfilter.config import boilerplate
 from streamfilter.config.configuration import Config
-from streamfilter.config.sections import SimilaritySection
-from streamfilter.documents.pointers import Unreadable
+from streamfilter.config.settings.sections import SimilaritySection
+from streamfilter.documents.codecs.schemas import SchemasAway
+from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.documents.proposal import Proposal, propose, propose_from
 from streamfilter.documents.rows import Row
-from streamfilter.documents.schemas import SchemasAway
 from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
 from streamfilter.preflight.example import fitting

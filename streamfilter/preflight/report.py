@@ -14,7 +14,7 @@ from streamfilter.config import boilerplate
 from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading
-from streamfilter.documents.schemas import SchemasAway
+from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.preflight.changelog import Kept, check_changelog
 from streamfilter.preflight.disk import check_disk
 from streamfilter.preflight.records import check_records
@@ -117,7 +117,7 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
 
 
 def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
-    from streamfilter.kafka import topic_creation, topics
+    from streamfilter.kafka.brokers import topic_creation, topics
 
     if create and not found.has(""):
         found.made = topic_creation.create_outputs(config)
@@ -134,14 +134,14 @@ def _limits(config: Config) -> list[Problem]:
     """Return the limits of this process that are too low; those of `run` may differ."""
     if config.index.scope == "topic":
         return []
-    from streamfilter.kafka.topics import need_of
+    from streamfilter.kafka.brokers.topics import need_of
 
     return [replace(each, warning=True) for each in small_limits(need_of(config))]
 
 
 def _properties(config: Config, known: list[Problem]) -> list[Problem]:
     """Return the properties that librdkafka refuses and that are not reported yet."""
-    from streamfilter.kafka import clients
+    from streamfilter.kafka.connection import clients
 
     said = {problem.key for problem in known}
     found = clients.validate_properties(_without_brokers(config))

@@ -8,10 +8,10 @@ from typing import TypeVar
 from streamfilter.assembly import newest_schema
 from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
+from streamfilter.documents.codecs.outline import MAP, Outline
+from streamfilter.documents.codecs.schemas import SchemasAway, SchemasWithheld
 from streamfilter.documents.decoding import outlines_of
-from streamfilter.documents.outline import MAP, Outline
-from streamfilter.documents.pointers import Unreadable, outer, parse_pointer, pointer_of
-from streamfilter.documents.schemas import SchemasAway, SchemasWithheld
+from streamfilter.documents.fields.pointers import Unreadable, outer, parse_pointer, pointer_of
 from streamfilter.process.broker_wait import Waiting
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import Problem

@@ -12,8 +12,8 @@ from functools import cache
 from hashlib import blake2b
 
 from streamfilter.documents.reader import Reader
-from streamfilter.matching import envelope
-from streamfilter.matching.decision import SAME_ID
+from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.decision import SAME_ID
 from streamfilter.model import Document, Record, Unjudged, Verdict
 from streamfilter.quality.run import Given, Placed
 from streamfilter.similarity.text.code_points import pattern, visible

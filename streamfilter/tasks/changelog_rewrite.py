@@ -21,13 +21,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfilter.engine.changelog import (
+from streamfilter.engine.messages.changelog import (
     BatchRecord,
     Update,
     encode_batch,
     encode_changelog_documents,
 )
-from streamfilter.engine.changelog_header import BEGIN, END, Header, encode_header
+from streamfilter.engine.messages.changelog_header import BEGIN, END, Header, encode_header
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import OutcomeUnknown
 from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal

@@ -22,8 +22,9 @@ from typing import Protocol
 
 from streamfilter.assembly import sketcher_for
 from streamfilter.engine import start_checks
-from streamfilter.engine.changelog import writer_of
-from streamfilter.engine.changelog_header import (
+from streamfilter.engine.filter_observer import FilterObserver
+from streamfilter.engine.messages.changelog import writer_of
+from streamfilter.engine.messages.changelog_header import (
     BEGIN,
     END,
     GROWN,
@@ -33,7 +34,6 @@ from streamfilter.engine.changelog_header import (
     kind_of,
     part_of,
 )
-from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Changelog, Watermarks
 from streamfilter.index.directory.identity import Identity, differences, mismatch
 from streamfilter.index.errors import IndexDamaged

@@ -27,8 +27,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfilter.engine import changelog
-from streamfilter.engine.changelog_header import (
+from streamfilter.engine.messages import changelog
+from streamfilter.engine.messages.changelog_header import (
     BATCH,
     BEGIN,
     DOCUMENT,
@@ -50,7 +50,7 @@ from streamfilter.index.errors import DiskFull, FormatError
 from streamfilter.index.input_table import FACT, InputTable
 from streamfilter.index.protocol import Additions, Changes, Index, Removals
 from streamfilter.killpoints import kill_point
-from streamfilter.matching.forgetting import removals_of
+from streamfilter.matching.blocking.forgetting import removals_of
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher

@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from streamfilter.engine import start_checks
-from streamfilter.engine.changelog_header import Header
+from streamfilter.engine.messages.changelog_header import Header
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Layout, Watermarks
 from streamfilter.engine.step_result import StepResult

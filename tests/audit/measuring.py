@@ -16,9 +16,9 @@ import numpy as np
 
 from streamfilter.index.protocol import Changes
 from streamfilter.model import Decision, Verdict, Window
-from streamfilter.quality.audit import Audit, Rates
-from streamfilter.quality.audit_sample import BINS, DOUBTS, bins_of, doubts_of
-from streamfilter.quality.figures import Figure, Quality
+from streamfilter.quality.live.audit import Audit, Rates
+from streamfilter.quality.live.audit_sample import BINS, DOUBTS, bins_of, doubts_of
+from streamfilter.quality.live.figures import Figure, Quality
 from streamfilter.similarity.overlap import Postings
 from tests.audit.planted import Run, batches
 from tests.audit.streams import MADE, REAL

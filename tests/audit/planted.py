@@ -9,9 +9,9 @@ import numpy as np
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes, Documents, Index
+from streamfilter.matching.blocking.retention import Extent
 from streamfilter.matching.pipeline import Batch, Judgement, judge
-from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.retention import Extent
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches

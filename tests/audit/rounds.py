@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamfilter.quality.audit_sample import DOUBTS, ArrivalKind
-from streamfilter.quality.audit_scan import Round
+from streamfilter.quality.live.audit_sample import DOUBTS, ArrivalKind
+from streamfilter.quality.live.audit_scan import Round
 
 
 def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Round:

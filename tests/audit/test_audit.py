@@ -9,12 +9,12 @@ import pytest
 from streamfilter.index.protocol import Changes, Removals
 from streamfilter.model import DUPLICATES, Verdict, Window
 from streamfilter.monitoring.catalogue import AUDITED
-from streamfilter.quality import audit_sample
-from streamfilter.quality.audit import Audit, Rates
-from streamfilter.quality.audit_pace import Auditing
-from streamfilter.quality.audit_sample import ArrivalKind
-from streamfilter.quality.audit_scan import CAUSES, SLICE_ORDINALS, Round
-from streamfilter.quality.figures import SAMPLED, Quality, calibrated
+from streamfilter.quality.live import audit_sample
+from streamfilter.quality.live.audit import Audit, Rates
+from streamfilter.quality.live.audit_pace import Auditing
+from streamfilter.quality.live.audit_sample import ArrivalKind
+from streamfilter.quality.live.audit_scan import CAUSES, SLICE_ORDINALS, Round
+from streamfilter.quality.live.figures import SAMPLED, Quality, calibrated
 from streamfilter.similarity.exact import jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
 from tests.audit.rounds import a_round

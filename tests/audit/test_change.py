@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.quality import change
-from streamfilter.quality.change import ALARMING, ERROR, HEALTHY, LIMIT, ChangeDetector, errors_of
-from streamfilter.quality.figures import SAMPLED, SAMPLED_MIN, Quality
-from streamfilter.quality.population import bounds
+from streamfilter.quality.live import change
+from streamfilter.quality.live.change import (
+    ALARMING,
+    ERROR,
+    HEALTHY,
+    LIMIT,
+    ChangeDetector,
+    errors_of,
+)
+from streamfilter.quality.live.figures import SAMPLED, SAMPLED_MIN, Quality
+from streamfilter.quality.live.population import bounds
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.text.shingles import Shingling
 from tests.audit.planted import Run

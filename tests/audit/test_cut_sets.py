@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamfilter.quality.audit import Audit, Rates
-from streamfilter.quality.audit_sample import ArrivalKind
-from streamfilter.quality.audit_scan import Round
-from streamfilter.quality.change import errors_of
-from streamfilter.quality.figures import Quality
+from streamfilter.quality.live.audit import Audit, Rates
+from streamfilter.quality.live.audit_sample import ArrivalKind
+from streamfilter.quality.live.audit_scan import Round
+from streamfilter.quality.live.change import errors_of
+from streamfilter.quality.live.figures import Quality
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches

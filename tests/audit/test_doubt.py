@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from streamfilter.model import Verdict
-from streamfilter.quality.audit_sample import DOUBTS, doubts_of
-from streamfilter.quality.figures import calibrated
+from streamfilter.quality.live.audit_sample import DOUBTS, doubts_of
+from streamfilter.quality.live.figures import calibrated
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches

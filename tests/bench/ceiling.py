@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
-from streamfilter.kafka.clients import Sizes, data_properties, producer_properties
-from streamfilter.kafka.topics import MESSAGE_BYTES
+from streamfilter.kafka.brokers.topics import MESSAGE_BYTES
+from streamfilter.kafka.connection.clients import Sizes, data_properties, producer_properties
 
 SECONDS_MAX = 30.0
 SIZES = Sizes(message=MESSAGE_BYTES, batch=MESSAGE_BYTES)

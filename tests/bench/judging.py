@@ -13,7 +13,7 @@ from streamfilter.index.format import FORMAT
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes, Index
 from streamfilter.matching.pipeline import Batch, Judgement, judge
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import BatchMark, Source, Span
 from streamfilter.similarity.sketch import Sketcher, Sketches
 

@@ -22,14 +22,14 @@ from streamfilter.bench.sketching import sketcher
 from streamfilter.config.configuration import Config
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.matching.pipeline import Judgement
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import ACTIVITIES, STAGES
 from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.logs import configure
-from streamfilter.quality.audit import Audit, Rates
-from streamfilter.quality.audit_pace import Auditing
+from streamfilter.quality.live.audit import Audit, Rates
+from streamfilter.quality.live.audit_pace import Auditing
 from tests.bench.judging import BatchFilter, fresh_index
 
 BATCH = 1_000

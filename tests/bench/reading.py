@@ -18,9 +18,9 @@ from streamfilter.bench import texts
 from streamfilter.bench.measure import interleaved, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.config.configuration import Config
+from streamfilter.documents.codecs.schemas import OneSchema, Schema
+from streamfilter.documents.codecs.varints import as_long, as_string, as_varint
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.schemas import OneSchema, Schema
-from streamfilter.documents.varints import as_long, as_string, as_varint
 from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES
 from streamfilter.files.inputs import documents_of, for_files
 from streamfilter.files.run import FileRun, filter_files

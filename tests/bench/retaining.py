@@ -21,7 +21,7 @@ from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes
 from streamfilter.index.rocks.rocks_index import RocksIndex
-from streamfilter.matching.retention import PARTS, UNLIMITED, Retention
+from streamfilter.matching.blocking.retention import PARTS, UNLIMITED, Retention
 from streamfilter.process.signals import INTERRUPTION
 from tests.bench.indexing import (
     BATCH,

@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from streamfilter.quality.boilerplate import Boilerplate, boilerplate_of, with_table
-from streamfilter.quality.heavy_hitters import HeavyHitters
+from streamfilter.quality.sample.boilerplate import Boilerplate, boilerplate_of, with_table
+from streamfilter.quality.sample.heavy_hitters import HeavyHitters
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from tests.boilerplate.pages import pages, words

@@ -56,7 +56,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from streamfilter.documents.decoding import Decoder, Wanted
-from streamfilter.documents.strict_json import decode_utf8
+from streamfilter.documents.fields.strict_json import decode_utf8
 
 
 def decoder(wanted: Wanted) -> Decoder:
@@ -141,14 +141,14 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
     ],
     "A header": [
         Edit(
-            "streamfilter/matching/evidence_headers.py",
+            "streamfilter/matching/verdict/evidence_headers.py",
             '        ("__streamfilter.source.bytes", b"%d" % len(record.value or b"")),\n',
             anchor='        ("__streamfilter.source.offset", b"%d" % source.offset),\n',
         )
     ],
     "A setting": [
         Edit(
-            "streamfilter/config/process.py",
+            "streamfilter/config/settings/process.py",
             '    label: str = Field(default="nameless", description="What it is called.")\n\n',
             anchor='Whatever bound is reached first closes it."""\n\n',
         ),
@@ -156,7 +156,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
     "A format": [
-        Edit("streamfilter/config/input.py", '"pairs", ', anchor="    format: Literal["),
+        Edit("streamfilter/config/settings/input.py", '"pairs", ', anchor="    format: Literal["),
         Edit("streamfilter/documents/formats/pairs.py", FORMAT),
         Edit("config/README.md", PAGE, anchor="no registry is asked, none is named.\n"),
         Edit(
@@ -168,14 +168,14 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
     "A method": [
-        Edit("streamfilter/config/sections.py", '"dice", ', anchor="    method: Literal["),
+        Edit("streamfilter/config/settings/sections.py", '"dice", ', anchor="    method: Literal["),
         Edit(
-            "streamfilter/matching/comparers.py",
+            "streamfilter/matching/verdict/comparers.py",
             DICE,
             anchor="    return jaccard(ours.samples, rows, theirs.samples, at)\n",
         ),
         Edit(
-            "streamfilter/matching/comparers.py",
+            "streamfilter/matching/verdict/comparers.py",
             '    "dice": Comparer(_dice, deviations=inf, sized=False),\n',
             anchor="COMPARERS = {\n",
         ),
@@ -184,22 +184,22 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
     ],
     "A place for dead letters": [
         Edit(
-            "streamfilter/config/sections.py",
+            "streamfilter/config/settings/sections.py",
             LARGE_SETTING,
             anchor='"None is ever dropped.",\n    )\n',
         ),
         Edit(
-            "streamfilter/config/sections.py",
+            "streamfilter/config/settings/sections.py",
             '            "output.too_large": self.too_large,\n',
             anchor='            "output.dead_letter": self.dead_letter,\n',
         ),
         Edit(
-            "streamfilter/engine/forwarding.py",
+            "streamfilter/engine/messages/forwarding.py",
             "    too_large: str | None = None\n",
             anchor='of the changelog, in bytes; None: larger than any document."""\n',
         ),
         Edit(
-            "streamfilter/engine/forwarding.py",
+            "streamfilter/engine/messages/forwarding.py",
             LARGE_LETTERS,
             anchor='letter with this *code*; None: there is none."""\n',
         ),
@@ -231,7 +231,7 @@ metrics.batch(BatchReport(verdicts={Verdict.UNIQUE: 3}))
 assert b"streamfilter_batches_total 1.0" in metrics.expose()[1]
 """,
     "A header": """
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.model import Decision, Record, Source, Verdict
 names = ("unique", "duplicates", "dead")
 places = Destinations(*names, 1, dict.fromkeys(names, 1), dict.fromkeys(names, 10_000))
@@ -268,8 +268,8 @@ assert pair.beside.why == "they meet; similarity 0.8750 reaches the threshold 0.
 """,
     "A place for dead letters": """
 from streamfilter.config.loading import load_config, read_config
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style
-from streamfilter.kafka.topics import Topic, problems_of
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
+from streamfilter.kafka.brokers.topics import Topic, problems_of
 from streamfilter.kafka.service_start import _destinations, needed
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 config = load_config((), {}, overrides=("input.topic=news",))

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter import cli
-from streamfilter.documents import registry
+from streamfilter.documents.codecs import registry
 from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.documents.registry_stub import Handler, url  # noqa: F401
 from tests.documents.test_avro import frame

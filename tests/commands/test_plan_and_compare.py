@@ -14,7 +14,7 @@ from streamfilter.cli import main
 from streamfilter.index.format import encode_documents
 from streamfilter.index.selection import documents_at
 from streamfilter.monitoring import capacity
-from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.statistics.shape import Shape
 from tests.bench.indexing import TOKENS, documents_of
 
 RUNS = Path(__file__).parents[1] / "bench_runs"

@@ -8,10 +8,10 @@ import pytest
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.loading import load_config
-from streamfilter.documents import registry
+from streamfilter.documents.codecs import registry
+from streamfilter.documents.codecs.schemas import Schema
 from streamfilter.documents.decoding import NAMES
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.schemas import Schema
 from streamfilter.model import Document, Record, Source
 from tests.documents.test_avro import frame, written
 from tests.support.texts import TEXTS, section

@@ -11,7 +11,7 @@ from streamfilter.config.checks import REFUSED_PROPERTIES
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.config.reference import keys
-from streamfilter.matching.retention import Retention
+from streamfilter.matching.blocking.retention import Retention
 from streamfilter.stops import ConfigError, ExitCode, Problem
 
 

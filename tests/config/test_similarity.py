@@ -10,9 +10,9 @@ from streamfilter.config.loading import load_config, read_config
 from streamfilter.documents.limits import Limits
 from streamfilter.index.format import BUCKET_CAP
 from streamfilter.index.rocks.options import Memory
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme, Shingling
-from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.statistics.shape import Shape
 
 
 def problems_of(*settings):

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfilter.config.types import format_duration, format_size, parse_duration, parse_size
+from streamfilter.config.settings.types import (
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(

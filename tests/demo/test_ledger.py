@@ -7,7 +7,7 @@ import pytest
 
 from streamfilter.demo.ledger import INPUT, Ledger
 from streamfilter.demo.summary import EXAMPLES, judged, summary
-from streamfilter.matching.evidence_headers import PREFIX
+from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Record, Source
 from streamfilter.stories.stream import stories
 

@@ -13,9 +13,9 @@ from deploy.composition import AVRO, COMPOSE, OURS, services
 from deploy.local.registry import API
 from streamfilter.commands.feed import encoding, record_value
 from streamfilter.config.loading import load_config
+from streamfilter.documents.codecs.registry import Registry
+from streamfilter.documents.codecs.schemas import Schema
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.registry import Registry
-from streamfilter.documents.schemas import Schema
 from streamfilter.model import Document, Record, Source
 from streamfilter.stories.stream import stories
 from tests.documents.registry_stub import Handler, url

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
 from streamfilter.config.loading import load_config
+from streamfilter.documents.codecs.schemas import HEADER, OneSchema, Schema, SchemaId
+from streamfilter.documents.codecs.varints import as_long, as_string
+from streamfilter.documents.fields.pointers import parse_pointer
 from streamfilter.documents.limits import Limits
-from streamfilter.documents.pointers import parse_pointer
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.schemas import HEADER, OneSchema, Schema, SchemaId
-from streamfilter.documents.varints import as_long, as_string
 from streamfilter.model import (
     Document,
     ErrorCode,
@@ -364,7 +364,7 @@ def schemas(draw: Any, depth: int = 3) -> Any:
 @given(schemas(), st.data())
 @settings(max_examples=200, deadline=None)
 def test_what_is_read_is_what_another_implementation_reads(schema, data):
-    from streamfilter.documents.avro_values import AvroValues  # an extra; others import us
+    from streamfilter.documents.codecs.avro_values import AvroValues  # an extra; others import us
 
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
     try:

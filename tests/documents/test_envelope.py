@@ -6,9 +6,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import streamfilter
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style
-from streamfilter.matching import envelope
-from streamfilter.matching.evidence_headers import PREFIX
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
+from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
 
 SCHEMA_FILE = Path(streamfilter.__file__).parent / "schemas" / "envelope.json"

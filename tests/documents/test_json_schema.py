@@ -6,7 +6,7 @@ import pytest
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.loading import load_config, read_config
-from streamfilter.documents.schemas import HEADER
+from streamfilter.documents.codecs.schemas import HEADER
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Reading, Record, Source
 
 FRAME = b"\0\0\0\0\7"

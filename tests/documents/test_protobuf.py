@@ -18,13 +18,13 @@ from grpc_tools import protoc
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
 from streamfilter.config.loading import load_config, read_config
+from streamfilter.documents.codecs.proto_schema import Types
+from streamfilter.documents.codecs.proto_wire import message_reader
+from streamfilter.documents.codecs.schemas import HEADER, Broken, OneSchema, Schema
+from streamfilter.documents.fields.pointers import parse_pointer, tree_of
 from streamfilter.documents.formats import protobuf
 from streamfilter.documents.limits import Limits
-from streamfilter.documents.pointers import parse_pointer, tree_of
-from streamfilter.documents.proto_schema import Types
-from streamfilter.documents.proto_wire import message_reader
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.schemas import HEADER, Broken, OneSchema, Schema
 from streamfilter.model import Document, ErrorCode, Malformed, Unjudged
 from tests.documents.test_avro import Shelf, code_of, frame, read
 

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from streamfilter.documents.fields.selecting import ID_BYTES_MAX
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader, is_blank
-from streamfilter.documents.selecting import ID_BYTES_MAX
 from streamfilter.entities.joined import join_fields
 from streamfilter.model import (
     Document,

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamfilter.documents.fields.pointers import Unreadable
+from streamfilter.documents.fields.strict_json import check_depth
 from streamfilter.documents.limits import Limits
-from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.strict_json import check_depth
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 
 LIMITS = Limits(document_bytes=5_000, text_characters=500, depth=5)

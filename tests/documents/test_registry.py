@@ -11,11 +11,11 @@ from streamfilter.assembly import registry_for
 from streamfilter.commands.feed import encoding
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
-from streamfilter.documents import registry_calls
-from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.registry import SETTLE_SECONDS, Registry
-from streamfilter.documents.registry_calls import BYTES_MAX, CONNECTIONS_MAX, Access
-from streamfilter.documents.schemas import Schema, SchemasAway, SchemaUnsettled
+from streamfilter.documents.codecs import registry_calls
+from streamfilter.documents.codecs.registry import SETTLE_SECONDS, Registry
+from streamfilter.documents.codecs.registry_calls import BYTES_MAX, CONNECTIONS_MAX, Access
+from streamfilter.documents.codecs.schemas import Schema, SchemasAway, SchemaUnsettled
+from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.model import ErrorCode
 from tests.documents.registry_stub import SUBJECTS, Handler, url
 

@@ -9,7 +9,7 @@ import pytest
 
 from streamfilter.assembly import sketcher_for
 from streamfilter.cli import main
-from streamfilter.documents.record_fields import FieldsReader
+from streamfilter.documents.fields.record_fields import FieldsReader
 from streamfilter.entities.held_out import (
     HeldOut,
     Pool,
@@ -22,9 +22,9 @@ from streamfilter.entities.joined import join_fields
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
-from streamfilter.matching.counts import Counts
 from streamfilter.matching.pipeline import Batch, judge
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verdict.counts import Counts
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Source, Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.metrics import Metrics

@@ -2,7 +2,7 @@
 
 import json
 
-from streamfilter.kafka.topics import BROKERS_TIME, CHANGELOG_SETTINGS
+from streamfilter.kafka.brokers.topics import BROKERS_TIME, CHANGELOG_SETTINGS
 from tests.kafka.story import TIMESTAMP
 from tests.support.stage import Stage
 from tests.support.topics import Input, create_topics, header

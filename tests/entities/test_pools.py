@@ -9,7 +9,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
 from streamfilter.matching.pipeline import Batch, judge
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.scheme import Scheme
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.quality.brute_force import all_pairs
-from streamfilter.quality.measured_curve import measured_curve
+from streamfilter.quality.sample.brute_force import all_pairs
+from streamfilter.quality.sample.measured_curve import measured_curve
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.statistics.shape import Shape
 
 REUTERS = Path(__file__).parents[3] / "shared" / "data" / "reuters21578.jsonl.gz"
 SHAPES = [(16, 6, "bands"), (20, 5, "bands"), (125, 3, "random")]

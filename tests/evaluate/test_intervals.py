@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from streamfilter.model import DUPLICATES, Decision, Source, Verdict
-from streamfilter.quality.brute_force import all_pairs
 from streamfilter.quality.judge import evaluate
 from streamfilter.quality.report import Tally
 from streamfilter.quality.run import Given, Placed, Run, Truth
+from streamfilter.quality.sample.brute_force import all_pairs
 from streamfilter.similarity.estimators import share_of_families, student
 from tests.audit import planted
 from tests.audit.planted import batches, fresh, with_changed_end

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.matching.law import Arrival
-from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.real import RealKafka
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.process.child import Child
 from tests.faults.disks import Disks
 from tests.faults.expected import beginning_of

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from math import inf
 
-from streamfilter.matching.retention import Retention
+from streamfilter.matching.blocking.retention import Retention
 from streamfilter.model import Headers
 from tests.support.topics import Input
 

@@ -13,9 +13,9 @@ import pytest
 
 from deploy.local.real import RealKafka
 from streamfilter.assembly import WINDOW_DOCUMENTS
-from streamfilter.engine.changelog import decode_batch, encode_batch
+from streamfilter.engine.messages.changelog import decode_batch, encode_batch
 from streamfilter.index.directory.seed_file import read_seed
-from streamfilter.matching.retention import Retention
+from streamfilter.matching.blocking.retention import Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
 from tests.faults.expected import history_of

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from streamfilter.index.directory.seed_file import read_seed
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from tests.faults.expected import history_of
 from tests.faults.oracle import Finding, judge, judge_index
 from tests.faults.recording import Watcher, record_run

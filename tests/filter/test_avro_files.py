@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from streamfilter.documents.varints import as_long
+from streamfilter.documents.codecs.varints import as_long
 from streamfilter.files.formats import avro
 from tests.filter.conftest import Desk
 from tests.filter.stories import stories

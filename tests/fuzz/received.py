@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
+from streamfilter.documents.codecs.schemas import OneSchema, Schema
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.schemas import OneSchema, Schema
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfilter.engine.changelog import (
+from streamfilter.engine.messages.changelog import (
     FORGET_ORDINALS_MAX,
     WRITER_BYTES,
     BatchRecord,
@@ -16,7 +16,7 @@ from streamfilter.engine.changelog import (
     encode_changelog_documents,
     encode_forgotten,
 )
-from streamfilter.engine.changelog_header import (
+from streamfilter.engine.messages.changelog_header import (
     BATCH,
     DOCUMENT,
     FORGET,
@@ -47,7 +47,7 @@ from streamfilter.index.journal import (
     span_entries,
 )
 from streamfilter.index.progress import Progress
-from streamfilter.kafka.membership import MAGIC, parse_member
+from streamfilter.kafka.ports.membership import MAGIC, parse_member
 from streamfilter.model import BatchMark, Span, Window
 from streamfilter.similarity.columns import Widths
 from tests.fuzz.pieces import Target, cut, joined

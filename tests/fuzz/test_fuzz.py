@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.config.loading import read_config
-from streamfilter.engine.changelog import (
+from streamfilter.engine.messages.changelog import (
     BatchRecord,
     decode_batch,
     decode_changelog_documents,

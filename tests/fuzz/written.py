@@ -8,7 +8,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.loading import read_config
 from streamfilter.config.sources import PREFIX, read_settings
 from streamfilter.config.yaml_file import YamlError, parse_yaml
-from streamfilter.documents.pointers import parse_pointer, pointer_of
+from streamfilter.documents.fields.pointers import parse_pointer, pointer_of
 from streamfilter.documents.reader import Reader
 from tests.fuzz.pieces import Target, cut, joined
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import streamfilter.monitoring
-from streamfilter.monitoring.pages import Pages
+from streamfilter.monitoring.web.pages import Pages
 from tests.http.browser import ask
 from tests.http.test_page import pages  # noqa: F401 (a fixture)
 

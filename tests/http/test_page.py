@@ -8,12 +8,12 @@ import urllib.request
 import numpy as np
 import pytest
 
-from streamfilter.matching.counts import Counts
+from streamfilter.matching.verdict.counts import Counts
 from streamfilter.model import Decision, Match, Record, Source, Verdict
-from streamfilter.monitoring.http import POLICY, Server
 from streamfilter.monitoring.metrics import BatchReport, Metrics
-from streamfilter.monitoring.pages import STATIC, Pages, Shown
-from streamfilter.monitoring.showcase import ORIGINALS_BYTES_MAX, PAIRS_MAX, Showcase
+from streamfilter.monitoring.web.http import POLICY, Server
+from streamfilter.monitoring.web.pages import STATIC, Pages, Shown
+from streamfilter.monitoring.web.showcase import ORIGINALS_BYTES_MAX, PAIRS_MAX, Showcase
 from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from tests.audit.rounds import a_round

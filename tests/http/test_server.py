@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import pytest
 
 from streamfilter.model import Decision, Verdict
-from streamfilter.monitoring import http as window
-from streamfilter.monitoring.hosts import AllowedHosts
 from streamfilter.monitoring.metrics import BatchReport, Metrics
-from streamfilter.monitoring.pages import Pages
+from streamfilter.monitoring.web import http as window
+from streamfilter.monitoring.web.hosts import AllowedHosts
+from streamfilter.monitoring.web.pages import Pages
 from streamfilter.process import logs
 from streamfilter.process.health import Health, State
 from streamfilter.stops import ConfigError, ExitCode

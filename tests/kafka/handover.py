@@ -24,8 +24,8 @@ from confluent_kafka import Producer
 from deploy.local.real import RealKafka
 from streamfilter.bench.machine import machine, versions
 from streamfilter.config.loading import load_config
-from streamfilter.engine import changelog
-from streamfilter.engine.changelog_header import Header, encode_header
+from streamfilter.engine.messages import changelog
+from streamfilter.engine.messages.changelog_header import Header, encode_header
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.format import FORMAT

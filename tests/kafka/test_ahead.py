@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from streamfilter.engine.batches.micro_batches import Ahead, Intake
 from streamfilter.engine.clock_and_worker import Inline, ThreadWorker
-from streamfilter.engine.micro_batches import Ahead, Intake
 from streamfilter.engine.ports import InputLost
 from streamfilter.matching.batch import Prepared
 from streamfilter.matching.pipeline import Batch

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.local.real import RealKafka
 from streamfilter import cli
-from streamfilter.kafka.bearer_tokens import (
+from streamfilter.kafka.connection.bearer_tokens import (
     LIFE_SECONDS_MAX,
     OUTPUT_BYTES_MAX,
     TokenFailure,

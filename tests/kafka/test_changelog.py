@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfilter.engine import changelog
-from streamfilter.engine.changelog import BatchRecord, Update
-from streamfilter.engine.changelog_header import (
+from streamfilter.engine.messages import changelog
+from streamfilter.engine.messages.changelog import BatchRecord, Update
+from streamfilter.engine.messages.changelog_header import (
     AGED,
     BATCH,
     BEGIN,

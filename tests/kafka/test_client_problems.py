@@ -8,12 +8,12 @@ from confluent_kafka import Consumer, KafkaException
 
 from streamfilter import cli
 from streamfilter.config.loading import load_config
-from streamfilter.kafka import clients
-from streamfilter.kafka.client_problems import NAMES
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.client_problems import NAMES
 from streamfilter.stops import ConfigError, ExitCode
 
 PACKAGE = Path(clients.__file__).parents[1]
-MINE = {"kafka/clients.py", "kafka/traffic.py"}
+MINE = {"kafka/connection/clients.py", "kafka/traffic.py"}
 """Who makes clients: the one constructor, and what works on a broker of our own."""
 SASL = ("security.protocol=SASL_SSL",)
 REFUSED = (

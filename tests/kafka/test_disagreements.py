@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamfilter.engine.inputs import Inputs
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.ports import Layout, Watermarks
 from streamfilter.engine.start_checks import (
     Names,

@@ -9,16 +9,16 @@ from functools import partial
 import pytest
 
 from streamfilter.documents.reader import Reader
-from streamfilter.engine.batch_preparation import Incoming
-from streamfilter.engine.breaker import Breaker
-from streamfilter.engine.changelog import BatchRecord as ChangelogBatch
-from streamfilter.engine.changelog import encode_batch
-from streamfilter.engine.changelog_header import HEADER, kind_of
+from streamfilter.engine.batches.batch_preparation import Incoming
+from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.engine.batches.pace import Pace
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.messages.changelog import BatchRecord as ChangelogBatch
+from streamfilter.engine.messages.changelog import encode_batch
+from streamfilter.engine.messages.changelog_header import HEADER, kind_of
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.pace import Pace
 from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import (
     Abortable,

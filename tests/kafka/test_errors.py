@@ -12,7 +12,7 @@ from streamfilter.engine.ports import (
     RecordsRefused,
     Retriable,
 )
-from streamfilter.kafka.errors import as_stop, classify, kafka_errors, translated
+from streamfilter.kafka.connection.errors import as_stop, classify, kafka_errors, translated
 from streamfilter.stops import ExitCode
 
 PLAIN, FATAL, RETRIABLE, ABORT = (

@@ -9,9 +9,10 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from deploy.local.real import RealKafka
 from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Moves, Retriable
-from streamfilter.kafka import clients, topic_creation, topics
-from streamfilter.kafka.broker_queries import OffsetSpec, list_offsets
-from streamfilter.kafka.membership import GroupMembership
+from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.kafka.brokers.broker_queries import OffsetSpec, list_offsets
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.ports.membership import GroupMembership
 from streamfilter.kafka.service_start import MISSING_SECONDS, patient_look
 from tests.kafka.scripted import FakeClock
 from tests.kafka.story import records

@@ -5,11 +5,16 @@ import random
 import numpy as np
 import pytest
 
-from streamfilter.engine.micro_batches import Intake, bytes_of
+from streamfilter.engine.batches.micro_batches import Intake, bytes_of
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index.ages import Ages, ages_of
 from streamfilter.index.progress import Progress
-from streamfilter.matching.retention import EVERYTHING, FUTURE_MILLISECONDS_MAX, UNLIMITED, Extent
+from streamfilter.matching.blocking.retention import (
+    EVERYTHING,
+    FUTURE_MILLISECONDS_MAX,
+    UNLIMITED,
+    Extent,
+)
 from streamfilter.model import Record, Source, Span
 from tests.kafka.scripted import FakeClock
 

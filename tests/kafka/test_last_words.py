@@ -12,10 +12,11 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.index.errors import IndexDamaged, translated
-from streamfilter.kafka import one_shot_calls, service_start
-from streamfilter.kafka.partition_counts import PartitionCounts
-from streamfilter.kafka.topic_watch import ASK_SECONDS, TopicsWatch
-from streamfilter.kafka.topics import Topic, outputs_of
+from streamfilter.kafka import service_start
+from streamfilter.kafka.brokers.partition_counts import PartitionCounts
+from streamfilter.kafka.brokers.topic_watch import ASK_SECONDS, TopicsWatch
+from streamfilter.kafka.brokers.topics import Topic, outputs_of
+from streamfilter.kafka.connection import one_shot_calls
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
 from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import FullIndex, World

@@ -13,7 +13,9 @@ from deploy.local.node import free_ports
 from deploy.local.real import RealKafka
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
-from streamfilter.kafka import clients, one_shot_calls, topic_sample, topics
+from streamfilter.kafka import topic_sample
+from streamfilter.kafka.brokers import topics
+from streamfilter.kafka.connection import clients, one_shot_calls
 from streamfilter.stops import ConfigError, Temporary
 from tests.documents.registry_stub import Handler, serving
 

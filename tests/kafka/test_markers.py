@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.loading import load_config
-from streamfilter.kafka import clients
-from streamfilter.kafka.partition_counts import TaskTopics
-from streamfilter.kafka.source import KafkaSource
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.model import Positions
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from streamfilter.engine.pace import Pace
+from streamfilter.engine.batches.pace import Pace
+from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.ports import Abortable, Member
-from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transaction import WHOLE_SECONDS, Load, Transactions
 from streamfilter.model import Positions
 from tests.kafka.scripted import FakeClock

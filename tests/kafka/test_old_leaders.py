@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
 from streamfilter.engine.ports import Retriable, Watermarks
-from streamfilter.kafka.broker_queries import bounds_of
+from streamfilter.kafka.brokers.broker_queries import bounds_of
 from streamfilter.monitoring.client_statistics import Statistics
 from tests.support.topics import create_topics
 

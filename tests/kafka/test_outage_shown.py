@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from streamfilter.config.loading import load_config
-from streamfilter.kafka.unreachable import GROUP_SECONDS, LineGroups, Reach, timeless
+from streamfilter.kafka.connection.unreachable import GROUP_SECONDS, LineGroups, Reach, timeless
 from streamfilter.monitoring.client_statistics import Statistics
 from tests.support.stage import Stage
 from tests.support.topics import Input

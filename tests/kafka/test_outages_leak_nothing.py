@@ -16,7 +16,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.kafka.service_start import serve
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.showcase import Showcase
+from streamfilter.monitoring.web.showcase import Showcase
 from streamfilter.process.health import Health
 from tests.metrics.test_conservation import scraped
 from tests.support.stage import Stage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfilter.engine.pace import REST_SECONDS_MAX, SHARE_MIN, Pace
+from streamfilter.engine.batches.pace import REST_SECONDS_MAX, SHARE_MIN, Pace
 from streamfilter.engine.ports import Abortable, OutcomeUnknown, ProducerFenced
 from streamfilter.tasks.service import REPLACEMENTS_MAX
 from tests.kafka.scripted import FakeClock

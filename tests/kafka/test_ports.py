@@ -25,12 +25,12 @@ from streamfilter.engine.ports import (
     Retriable,
     Sink,
 )
-from streamfilter.kafka import clients
-from streamfilter.kafka.changelog import KafkaChangelog
-from streamfilter.kafka.membership import parse_member
-from streamfilter.kafka.partition_counts import TaskTopics
-from streamfilter.kafka.sink import KafkaSink
-from streamfilter.kafka.source import KafkaSource
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.ports.changelog import KafkaChangelog
+from streamfilter.kafka.ports.membership import parse_member
+from streamfilter.kafka.ports.sink import KafkaSink
+from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.model import Record, Source
 from tests.kafka.scripted import FakeClock, ScriptedLog
 from tests.simulator.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource

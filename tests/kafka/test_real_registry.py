@@ -7,7 +7,7 @@ import pytest
 
 from deploy.local.registry import RealRegistry
 from streamfilter import cli
-from streamfilter.documents.registry import Reference
+from streamfilter.documents.codecs.registry import Reference
 from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.documents.test_avro import frame
 from tests.support.topics import Input, produce

@@ -2,8 +2,8 @@
 
 import pytest
 
+from streamfilter.engine.batches.refusals import WATCHED_BATCHES, Item, Refusals
 from streamfilter.engine.ports import Blame, Outgoing
-from streamfilter.engine.refusals import WATCHED_BATCHES, Item, Refusals
 from streamfilter.stops import Temporary
 
 

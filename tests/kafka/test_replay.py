@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from streamfilter.engine.changelog import (
+from streamfilter.engine.messages.changelog import (
     BatchRecord,
     Update,
     encode_batch,
@@ -14,7 +14,7 @@ from streamfilter.engine.changelog import (
     encode_forgotten,
     writer_of,
 )
-from streamfilter.engine.changelog_header import FORGET, Header, encode_header, kind_of
+from streamfilter.engine.messages.changelog_header import FORGET, Header, encode_header, kind_of
 from streamfilter.engine.ports import Entry
 from streamfilter.engine.start_checks import Names, Refusal
 from streamfilter.index.format import recorded

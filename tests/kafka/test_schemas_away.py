@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from streamfilter.documents.codecs.registry import SETTLE_SECONDS, Registry
+from streamfilter.documents.codecs.registry_calls import CONNECTIONS_MAX, Access
+from streamfilter.documents.codecs.schemas import Schema, SchemaId, SchemasAway
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.registry import SETTLE_SECONDS, Registry
-from streamfilter.documents.registry_calls import CONNECTIONS_MAX, Access
-from streamfilter.documents.schemas import Schema, SchemaId, SchemasAway
-from streamfilter.engine.batch_preparation import READ_SECONDS
+from streamfilter.engine.batches.batch_preparation import READ_SECONDS
 from streamfilter.engine.clock_and_worker import Inline, ThreadWorker
 from streamfilter.engine.ports import Worker
 from streamfilter.model import Reading, Record

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, Retriable
-from streamfilter.kafka.partition_counts import TaskTopics
-from streamfilter.kafka.sink import INIT_SECONDS, KafkaSink
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
+from streamfilter.kafka.ports.sink import INIT_SECONDS, KafkaSink
 
 
 class Message:

@@ -11,11 +11,17 @@ from pathlib import Path
 import pytest
 
 import streamfilter
-from streamfilter.engine.breaker import RECORDS_MIN, WINDOW_RECORDS, Breaker
+from streamfilter.engine.batches.breaker import RECORDS_MIN, WINDOW_RECORDS, Breaker
 from streamfilter.engine.clock_and_worker import bounded
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style, murmur2, partition_for
+from streamfilter.engine.messages.forwarding import (
+    Destinations,
+    Forwarder,
+    Style,
+    murmur2,
+    partition_for,
+)
 from streamfilter.engine.ports import Abortable, OutcomeUnknown
-from streamfilter.kafka.membership import parse_member
+from streamfilter.kafka.ports.membership import parse_member
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
 

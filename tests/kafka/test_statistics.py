@@ -9,11 +9,11 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 
 from deploy.local.real import RealKafka
+from streamfilter.engine.batches.pace import Patience
 from streamfilter.engine.clock_and_worker import SystemClock
-from streamfilter.engine.pace import Patience
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.embedded import EmbeddedBroker
-from streamfilter.kafka.partition_counts import TaskTopics
-from streamfilter.kafka.sink import KafkaSink
+from streamfilter.kafka.ports.sink import KafkaSink
 from streamfilter.monitoring.catalogue import CATALOGUE, CLIENTS
 from streamfilter.monitoring.client_statistics import Statistics
 

@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
 from streamfilter.config.loading import load_config
-from streamfilter.kafka.clients import admin_client
-from streamfilter.kafka.topic_watch import refuse_stranded
+from streamfilter.kafka.brokers.topic_watch import refuse_stranded
+from streamfilter.kafka.connection.clients import admin_client
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.stops import ExitCode, Temporary
 from tests.faults.proxy import CLEAR, ORPHANED, Proxy

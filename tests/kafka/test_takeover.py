@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamfilter.engine import changelog
-from streamfilter.engine.changelog_header import BATCH, kind_of
+from streamfilter.engine.messages import changelog
+from streamfilter.engine.messages.changelog_header import BATCH, kind_of
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage

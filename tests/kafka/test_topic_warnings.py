@@ -3,7 +3,7 @@
 import pytest
 
 from streamfilter.config.configuration import Config
-from streamfilter.kafka.topics import Topic, warnings_of
+from streamfilter.kafka.brokers.topics import Topic, warnings_of
 
 CONFIG = {
     "input": {"topic": "in"},

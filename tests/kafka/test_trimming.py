@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Denied, Retriable
 from streamfilter.engine.trimming import AGAIN_SECONDS, DENIED_SECONDS, Trimming
-from streamfilter.kafka.changelog import KafkaChangelog
-from streamfilter.kafka.partition_counts import TaskTopics
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
+from streamfilter.kafka.ports.changelog import KafkaChangelog
 from streamfilter.model import Window
 from tests.kafka.scripted import FakeClock
 

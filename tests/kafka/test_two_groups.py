@@ -4,7 +4,7 @@ import random
 
 from confluent_kafka import Producer
 
-from streamfilter.engine.changelog_header import BATCH, kind_of
+from streamfilter.engine.messages.changelog_header import BATCH, kind_of
 from tests.kafka.story import records, texts, verdicts
 from tests.kafka.test_takeover import SETTINGS, replayed
 from tests.support.topics import end_offsets, read_committed

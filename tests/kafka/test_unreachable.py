@@ -17,7 +17,9 @@ from streamfilter import cli
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Retriable
-from streamfilter.kafka import clients, service_start, topic_creation, topics, unreachable
+from streamfilter.kafka import service_start
+from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.kafka.connection import clients, unreachable
 from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
 from tests.kafka.scripted import FakeClock

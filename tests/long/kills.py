@@ -29,7 +29,7 @@ from typing import Any
 from deploy.local.real import RealKafka
 from streamfilter.assembly import WINDOW_DOCUMENTS
 from streamfilter.bench.machine import machine, versions
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from tests.faults.elements import (
     LIMIT_FAULTS,
     NETWORK_FAULTS,

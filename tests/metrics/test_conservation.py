@@ -12,14 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.forwarding import Destinations
+from streamfilter.engine.messages.forwarding import Destinations
 from streamfilter.engine.observer import Observer
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Applied, Changes, Usage
-from streamfilter.matching.counts import Counts
-from streamfilter.matching.forgetting import Forgotten
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.blocking.forgetting import Forgotten
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
+from streamfilter.matching.verdict.counts import Counts
 from streamfilter.model import (
     Decision,
     ErrorCode,
@@ -34,8 +34,8 @@ from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
 from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.process.health import Health, State
-from streamfilter.quality import audit_sample
-from streamfilter.quality.figures import Quality
+from streamfilter.quality.live import audit_sample
+from streamfilter.quality.live.figures import Quality
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling
 from tests.audit.rounds import a_round

@@ -3,9 +3,9 @@
 import random
 
 from streamfilter.index.protocol import WINDOWS_MAX
+from streamfilter.matching.blocking.retention import Extent
 from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy
-from streamfilter.matching.retention import Extent
 from streamfilter.model import Window
 from tests.pipeline.test_sequential_model import SKETCHER, flood, stream
 

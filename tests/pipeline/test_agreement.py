@@ -9,9 +9,9 @@ import pytest
 
 from streamfilter.config.loading import load_config
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import beside, explain
 from streamfilter.matching.pipeline import MatchPolicy
+from streamfilter.matching.verdict.decision import Fate
 from streamfilter.similarity.digests import numbers_in, urls_in
 from streamfilter.similarity.scheme import Normalisation, Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches

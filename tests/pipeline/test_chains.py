@@ -8,7 +8,7 @@ import pytest
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import WIDTH_GROWTH, MatchPolicy
-from streamfilter.matching.verification import Verifier
+from streamfilter.matching.verdict.verification import Verifier
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, plain, run_in_batches, story
 from tests.support.arrivals import arrival

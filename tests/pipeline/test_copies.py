@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.matching.forgetting import Forgetting, Tombstone
+from streamfilter.matching.blocking.forgetting import Forgetting, Tombstone
+from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.matching.retention import Retention
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, plain, run_in_batches, story

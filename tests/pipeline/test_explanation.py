@@ -16,11 +16,11 @@ from streamfilter.entities.joined import join_fields
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
-from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import explain, one_after_the_other
 from streamfilter.matching.pipeline import Batch, judge
-from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import search
+from streamfilter.matching.verdict.decision import Fate
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import DUPLICATES, Source, Verdict
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher

@@ -14,9 +14,9 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.batch import Prepared, Rules, decide
-from streamfilter.matching.forgetting import CutBatch, named_removals
+from streamfilter.matching.blocking.forgetting import CutBatch, named_removals
+from streamfilter.matching.blocking.retention import Extent
 from streamfilter.matching.pipeline import MatchPolicy
-from streamfilter.matching.retention import Extent
 from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdict
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.sketch import Sketches

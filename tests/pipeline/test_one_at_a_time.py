@@ -15,10 +15,10 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide
-from streamfilter.matching.forgetting import CutBatch, removals_of
+from streamfilter.matching.blocking.forgetting import CutBatch, removals_of
+from streamfilter.matching.blocking.retention import EVERYTHING, Retention
 from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy
-from streamfilter.matching.retention import EVERYTHING, Retention
 from streamfilter.model import BatchMark, Decision, Reason, Record, Source, Span, Unjudged, Verdict
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.sketch import Sketches

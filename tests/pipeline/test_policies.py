@@ -10,8 +10,8 @@ from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.minhash import MinHasher, estimate
 from streamfilter.similarity.scheme import Scheme, Shingling
-from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.statistics.shape import Shape
 
 SEED = bytes(range(1, 17))
 """One of the 97 in a hundred seeds under which `LONG` and `SHORT` share a band."""

@@ -6,13 +6,13 @@ from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
-from streamfilter.matching import candidates
-from streamfilter.matching.candidate_limit import ranks
-from streamfilter.matching.candidates import Candidates, collect
-from streamfilter.matching.decision import Outcome, decide
+from streamfilter.matching.blocking import candidates
+from streamfilter.matching.blocking.candidate_limit import ranks
+from streamfilter.matching.blocking.candidates import Candidates, collect
+from streamfilter.matching.blocking.visibility import Visibility
 from streamfilter.matching.lookup import lookup
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge, settle
-from streamfilter.matching.visibility import Visibility
+from streamfilter.matching.verdict.decision import Outcome, decide
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme

@@ -14,9 +14,9 @@ from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
+from streamfilter.matching.blocking.retention import EVERYTHING
 from streamfilter.matching.law import DIGITS, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
-from streamfilter.matching.retention import EVERYTHING
 from streamfilter.model import BatchMark, Source, Span, Verdict
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling

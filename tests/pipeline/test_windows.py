@@ -14,8 +14,13 @@ from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX
+from streamfilter.matching.blocking.retention import (
+    EVERYTHING,
+    FUTURE_MILLISECONDS_MAX,
+    Extent,
+    Retention,
+)
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.matching.retention import EVERYTHING, FUTURE_MILLISECONDS_MAX, Extent, Retention
 from streamfilter.model import BatchMark, Record, Source, Span, Window
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.ageing import Ageing

@@ -8,11 +8,11 @@ import pytest
 from streamfilter.assembly import policy_for, retention_for
 from streamfilter.config.loading import load_config
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.matching.decision import Fate
+from streamfilter.matching.blocking.retention import Retention, came_at
 from streamfilter.matching.explanation import beside, explain
 from streamfilter.matching.pipeline import MatchPolicy
-from streamfilter.matching.retention import Retention, came_at
 from streamfilter.matching.search import search
+from streamfilter.matching.verdict.decision import Fate
 from streamfilter.similarity.columns import Widths
 from streamfilter.stops import ConfigError
 from tests.pipeline.test_sequential_model import SKETCHER, run_in_batches

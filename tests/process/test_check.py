@@ -11,7 +11,7 @@ from streamfilter.engine.ports import Retriable
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import FORMAT
-from streamfilter.kafka import topic_creation, topics
+from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.preflight import report
 from streamfilter.preflight.disk import check_disk
 from streamfilter.process.cures import Cures

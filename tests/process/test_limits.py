@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.monitoring import http as window
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.pages import Pages
+from streamfilter.monitoring.web import http as window
+from streamfilter.monitoring.web.pages import Pages
 from streamfilter.process import limits
 from streamfilter.process.health import Health
 from streamfilter.process.limits import FILES_MIN, THREADS_MIN, groups_of, problems_of
@@ -82,7 +82,7 @@ def test_no_thread_later_is_a_temporary_end_and_no_bug() -> None:
     script = (
         "import sys, threading\n"
         "from streamfilter import cli\n"
-        "from streamfilter.monitoring.http import Server\n"
+        "from streamfilter.monitoring.web.http import Server\n"
         'def refuse(self): raise RuntimeError("can\'t start new thread")\n'
         "threading.Thread.start = refuse\n"
         "sys.exit(cli.main(['run', '--set', 'http.port=0']))\n"

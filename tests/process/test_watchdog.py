@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.pages import Pages
+from streamfilter.monitoring.web.pages import Pages
 from streamfilter.process.health import Cause, Health, State
 from streamfilter.process.watchdog import Watchdog
 

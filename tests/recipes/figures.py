@@ -12,7 +12,7 @@ from typing import Any
 from streamfilter.config.boilerplate import KEY
 from streamfilter.config.loading import load_config
 from streamfilter.files.run import FileRun, filter_files
-from streamfilter.quality.boilerplate import boilerplate_of
+from streamfilter.quality.sample.boilerplate import boilerplate_of
 from tests.recipes.streams import STREAMS
 from tests.support.texts import ROOT
 

@@ -14,12 +14,12 @@ from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents
-from streamfilter.matching.candidate_limit import LimitedCandidates
-from streamfilter.matching.candidates import Candidates
-from streamfilter.matching.decision import Fate
+from streamfilter.matching.blocking.candidate_limit import LimitedCandidates
+from streamfilter.matching.blocking.candidates import Candidates
 from streamfilter.matching.explanation import explain
 from streamfilter.matching.pipeline import Batch, MatchPolicy, _Rounds, judge
-from streamfilter.matching.verification import Verifier
+from streamfilter.matching.verdict.decision import Fate
+from streamfilter.matching.verdict.verification import Verifier
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

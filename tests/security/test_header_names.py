@@ -3,7 +3,7 @@
 from confluent_kafka import Consumer, TopicPartition
 
 from streamfilter.kafka.embedded import EmbeddedBroker
-from streamfilter.kafka.source import record_of
+from streamfilter.kafka.ports.source import record_of
 from streamfilter.model import Record, Source
 from tests.security.test_poison_on_kafka import RawProducer
 

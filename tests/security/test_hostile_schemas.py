@@ -11,8 +11,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from streamfilter.documents.codecs.schemas import Schema
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.schemas import Schema
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 
 CPU_SECONDS, MEMORY_BYTES = 60, 2 << 30

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.config.configuration import Config
-from streamfilter.matching.evidence_headers import PREFIX, evidence_headers, our_headers
+from streamfilter.matching.verdict.evidence_headers import PREFIX, evidence_headers, our_headers
 from streamfilter.model import Decision, Match, Record, Source, Verdict
 
 PACKAGE = Path(__file__).parents[2] / "streamfilter"

@@ -10,8 +10,8 @@ import pytest
 
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader
-from streamfilter.engine.batch_preparation import Incoming
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.batches.batch_preparation import Incoming
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

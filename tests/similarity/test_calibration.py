@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from streamfilter.similarity.columns import Samples
-from streamfilter.similarity.doubt import (
+from streamfilter.similarity.exact import jaccard
+from streamfilter.similarity.minhash import MinHasher, estimate, independent_trials
+from streamfilter.similarity.scheme import SAMPLE_TOKENS
+from streamfilter.similarity.statistics.doubt import (
     chance_at_least,
     chance_below,
     chance_below_of_slots,
     least_likely,
 )
-from streamfilter.similarity.exact import jaccard
-from streamfilter.similarity.minhash import MinHasher, estimate, independent_trials
-from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 SEED, SLOTS, THRESHOLD = bytes(range(16)), 128, 0.8
 EDGES = (0.0, 0.001, 0.01, 0.05, 0.15, 0.3, 0.5)

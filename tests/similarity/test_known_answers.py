@@ -9,15 +9,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from streamfilter.matching.threshold import agreeing_share
+from streamfilter.matching.verdict.threshold import agreeing_share
 from streamfilter.similarity.comparison import compare, slots_interval
-from streamfilter.similarity.curve import collision_probability
-from streamfilter.similarity.doubt import chance_at_least
 from streamfilter.similarity.estimators import wilson
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
-from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.statistics.curve import collision_probability
+from streamfilter.similarity.statistics.doubt import chance_at_least
+from streamfilter.similarity.statistics.shape import MissesRecall, Shape, plan, require
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
 

@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from streamfilter.quality.population import bounds
+from streamfilter.quality.live.population import bounds
 
 
 def chance_at_most(found, sample, number, population):

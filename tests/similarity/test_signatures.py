@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from streamfilter.similarity.bands import Bander, chosen_slots
-from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.minhash import EMPTY, MinHasher, estimate
-from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.statistics.curve import collision_probability
+from streamfilter.similarity.statistics.shape import Shape
 
 SEED = bytes(range(16))
 SLOTS = 128

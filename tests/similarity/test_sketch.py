@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from streamfilter.similarity.columns import Samples
-from streamfilter.similarity.doubt import chance_below
 from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.similarity.statistics.doubt import chance_below
 from streamfilter.similarity.text.folding import Folding
 from streamfilter.similarity.text.normalisation import (
     GROWTH_MAX,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamfilter.engine.changelog import decode_batch, encode_batch, writer_of
+from streamfilter.engine.messages.changelog import decode_batch, encode_batch, writer_of
 from streamfilter.engine.transactor import PASS_SECONDS
 from streamfilter.model import BatchMark
 from tests.simulator import events

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from streamfilter.engine.inputs import Inputs
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.ports import (
     Abortable,
     Blame,

@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.engine import (
-    changelog_header,
-    forwarding,
-    inputs,
-    micro_batches,
-    refusals,
-    start_checks,
-    transaction,
-    transactor,
-    writer_check,
-)
+from streamfilter.engine import start_checks, transaction, transactor, writer_check
+from streamfilter.engine.batches import inputs, micro_batches, refusals
+from streamfilter.engine.messages import changelog_header, forwarding
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index import input_table, memory
@@ -28,9 +20,10 @@ from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import buckets
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Changes
-from streamfilter.matching import batch, forgetting
-from streamfilter.matching.forgetting import Forgetting, removals_of
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching import batch
+from streamfilter.matching.blocking import forgetting
+from streamfilter.matching.blocking.forgetting import Forgetting, removals_of
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.tasks import changelog_rewrite, index_storage, restore, standby, task, task_start
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex

@@ -8,27 +8,27 @@ from typing import Any, TypeVar
 
 from streamfilter.documents.reader import Reader
 from streamfilter.engine import start_checks
-from streamfilter.engine.batch_preparation import Incoming
-from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.batches.batch_preparation import Incoming
+from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.batches.pace import Pace
+from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.forwarding import Destinations, Forwarder, Style
-from streamfilter.engine.inputs import Inputs
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.pace import Pace
 from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import Layout
-from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.start_checks import Names
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT
 from streamfilter.index.protocol import Index
 from streamfilter.matching.batch import Rules
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.process.health import State
-from streamfilter.quality.audit import Rates
-from streamfilter.quality.audit_scan import Round
+from streamfilter.quality.live.audit import Rates
+from streamfilter.quality.live.audit_scan import Round
 from streamfilter.similarity.text.normalisation import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
 from streamfilter.tasks.plan import Plan

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamfilter.matching import forgetting
-from streamfilter.matching.retention import UNLIMITED
+from streamfilter.matching.blocking import forgetting
+from streamfilter.matching.blocking.retention import UNLIMITED
 from tests.simulator.story import Result, run
 from tests.simulator.world import World
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamfilter.engine.ports import Layout, Retriable
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import InputTopic
 from tests.simulator.broker import Broker
 from tests.simulator.group import Group

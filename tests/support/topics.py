@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from streamfilter.engine.ports import Retriable
-from streamfilter.kafka.errors import classify
+from streamfilter.kafka.connection.errors import classify
 from streamfilter.model import Headers, Record, Source
 
 TIMEOUT_SECONDS = 180

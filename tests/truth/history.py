@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from streamfilter.matching import forgetting
+from streamfilter.matching.blocking import forgetting
+from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.law import Arrival, Bounds, Law, Settings
-from streamfilter.matching.retention import Retention
 from streamfilter.model import Record, Window
 from tests.truth.changelog import (
     NUMBER_MAX,

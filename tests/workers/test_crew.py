@@ -17,9 +17,9 @@ import pytest
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader, reader_of
 from streamfilter.documents.sketching import sketched as documents_sketched
-from streamfilter.engine.batch_preparation import Incoming
+from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.clock_and_worker import SystemClock
-from streamfilter.engine.forwarding import Destinations
+from streamfilter.engine.messages.forwarding import Destinations
 from streamfilter.matching.batch import Prepared
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.documents.avro_values import AvroReader, AvroValues
+from streamfilter.documents.codecs.avro_values import AvroReader, AvroValues
+from streamfilter.documents.codecs.outline import Outline
+from streamfilter.documents.codecs.schemas import BROKEN_VALUE, Compiled, Schema, framed, why_broken
 from streamfilter.documents.decoding import Decoder, Wanted
-from streamfilter.documents.outline import Outline
-from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.schemas import BROKEN_VALUE, Compiled, Schema, framed, why_broken
+from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.model import ErrorCode, Headers
 
 KIND = "AVRO"

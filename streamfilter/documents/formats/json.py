@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamfilter.documents.decoding import Decoder, Wanted
-from streamfilter.documents.strict_json import check_depth, parse_json
+from streamfilter.documents.fields.strict_json import check_depth, parse_json
 from streamfilter.model import Headers
 
 

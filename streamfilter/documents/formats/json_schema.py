@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamfilter.documents.codecs.schemas import unframed
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.formats import json
-from streamfilter.documents.schemas import unframed
 from streamfilter.model import Headers
 
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from streamfilter.documents.decoding import Decoder, Wanted
-from streamfilter.documents.outline import Outline
-from streamfilter.documents.pointers import Tree, Unreadable, tree_of
-from streamfilter.documents.proto_schema import NESTED_MAX, Type, Types
-from streamfilter.documents.proto_wire import MessageReader, message_reader
-from streamfilter.documents.schemas import (
+from streamfilter.documents.codecs.outline import Outline
+from streamfilter.documents.codecs.proto_schema import NESTED_MAX, Type, Types
+from streamfilter.documents.codecs.proto_wire import MessageReader, message_reader
+from streamfilter.documents.codecs.schemas import (
     BROKEN_VALUE,
     Broken,
     Compiled,
@@ -23,7 +21,9 @@ from streamfilter.documents.schemas import (
     frame_of,
     why_broken,
 )
-from streamfilter.documents.varints import varint, zigzag
+from streamfilter.documents.codecs.varints import varint, zigzag
+from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.fields.pointers import Tree, Unreadable, tree_of
 from streamfilter.model import ErrorCode, Headers
 
 KIND = "PROTOBUF"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamfilter.documents.decoding import Decoder, Wanted
-from streamfilter.documents.strict_json import decode_utf8
+from streamfilter.documents.fields.strict_json import decode_utf8
 
 
 def decoder(wanted: Wanted) -> Decoder:

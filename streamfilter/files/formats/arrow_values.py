@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from streamfilter.documents.pointers import EACH, Faulty, Path, Tree
+from streamfilter.documents.fields.pointers import EACH, Faulty, Path, Tree
 from streamfilter.model import ErrorCode
 
 UUID_BYTES = 16

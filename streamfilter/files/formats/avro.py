@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from streamfilter.documents.avro_values import AvroValues
+from streamfilter.documents.codecs.avro_values import AvroValues
+from streamfilter.documents.codecs.schemas import BROKEN_VALUE, Broken
+from streamfilter.documents.codecs.varints import as_long
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
-from streamfilter.documents.schemas import BROKEN_VALUE, Broken
-from streamfilter.documents.varints import as_long
 from streamfilter.files.formats.avro_codecs import codec
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.formats.compression import Damaged

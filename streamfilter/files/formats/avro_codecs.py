@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from streamfilter.documents.schemas import Broken
+from streamfilter.documents.codecs.schemas import Broken
 from streamfilter.files.formats.compression import (
     BZIP2,
     DEFLATE,

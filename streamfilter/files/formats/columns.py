@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from streamfilter.documents.pointers import Path, pointer_of
+from streamfilter.documents.fields.pointers import Path, pointer_of
 from streamfilter.documents.reader import Reader
 from streamfilter.stops import BrokenInput
 

@@ -16,10 +16,10 @@ from enum import Enum, auto
 from itertools import chain, count, islice
 from typing import Any
 
-from streamfilter.documents.pointers import Path, Unreadable
+from streamfilter.documents.fields.pointers import Path, Unreadable
+from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
-from streamfilter.documents.selecting import DOCUMENT_LIMIT
 from streamfilter.files.formats.columns import check_columns, lacks
 from streamfilter.files.formats.lines import InputFile
 from streamfilter.files.formats.protocol import Input, Stretch, stretches_of

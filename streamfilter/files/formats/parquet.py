@@ -23,16 +23,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streamfilter.documents.pointers import Faulty, tree_of
+from streamfilter.documents.fields.pointers import Faulty, tree_of
+from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, check_size
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Columns, Row, Rows
-from streamfilter.documents.selecting import DOCUMENT_LIMIT, check_size
 from streamfilter.files.formats.arrow_values import named_values, without_views
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.formats.lines import STDIN, InputFile
 from streamfilter.files.formats.protocol import Input, Stretch
 from streamfilter.files.outputs import OutputFile
-from streamfilter.matching import envelope
+from streamfilter.matching.verdict import envelope
 from streamfilter.model import Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 

@@ -21,7 +21,7 @@ from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import ALGORITHM, CHANGES, agreeing_of, scheme_of
-from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.statistics.shape import Shape
 
 ID_BYTES = 16
 

@@ -1,0 +1,1 @@
+"""The settings: one class for each section, and the types of their values."""

@@ -1,0 +1,1 @@
+"""Codecs: bytes and schemas of JSON, Avro and Protobuf to values."""

@@ -1,0 +1,1 @@
+"""The fields of a decoded value: found by pointers, and taken out."""

@@ -1,0 +1,1 @@
+"""Batches: how many records at once, how fast, and which records are refused."""

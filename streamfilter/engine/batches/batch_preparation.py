@@ -1,0 +1,130 @@
+"""Incoming records: read, checked against their destinations, sketched.
+
+The result depends only on the records and the known refused records. So a worker can prepare the
+next batch while this one is committed (`micro_batches.Ahead`). This module does not use the index
+or the log.
+
+Sizes are checked before the judgement. A document in the index that could not be forwarded would
+withhold its duplicates, and all copies would be lost. One that could not be written to the
+changelog would be missing after a restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from streamfilter.documents.reader import Reader
+from streamfilter.engine.batches.pace import Stopwatch
+from streamfilter.engine.batches.refusals import Refusals
+from streamfilter.engine.messages.changelog import remembered_bytes
+from streamfilter.engine.messages.forwarding import BATCH_OVERHEAD, Destinations, size_of, theirs_of
+from streamfilter.engine.ports import Clock
+from streamfilter.matching.batch import Prepared
+from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.workers.crew import Crew
+from streamfilter.workers.frames import Drawn
+from streamfilter.workers.preparing import Preparing, Read
+
+SHADOW_ALLOWANCE = 4 * 1024
+"""Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
+READ_SECONDS = 5.0
+"""After so long, a batch ends with the last record read; the others are the next batch. The time to
+sketch the batch is bounded by its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """Prepares records for the judgement."""
+
+    reader: Reader
+    to: Destinations
+    shadow: bool = False
+    """Whether unique records leave with headers of ours."""
+    refusals: Refusals = field(default_factory=Refusals)
+    crew: Crew = field(default_factory=lambda: Crew(0))
+
+    def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
+        """Read and sketch *records*; one that cannot be read, forwarded or stored is Malformed.
+
+        The result may hold only the first records: those read in time, with known schemas.
+
+        Raises:
+            SchemasAway: the schema of the first record is not available now.
+        """
+        preparing = Preparing(self.reader, sketcher, self.crew)
+        watch, until = Stopwatch(clock), clock.monotonic() + READ_SECONDS
+        read = preparing.read(records, lambda: clock.monotonic() >= until)
+        read = replace(read, readings=self.forwardable(read.records, read.readings))
+        watch.lap("read" if read.drawn is None else "sketch")  # workers do both, mostly sketch
+        prepared = self._fitting(read, preparing)
+        watch.lap("sketch")
+        return replace(prepared, seconds=watch.seconds)
+
+    def forwardable(self, records: Sequence[Record], readings: Sequence[Reading]) -> list[Reading]:
+        """Return the *readings*; a record that no topic would accept becomes Malformed."""
+        readings = [*map(self._forwardable, records, readings)]
+        if refused := self.refusals.known:
+            for row, record in enumerate(records):
+                if why := refused.get((record.source.number, record.source.offset)):
+                    readings[row] = _refused(readings[row], why)
+        return readings
+
+    def _forwardable(self, record: Record, reading: Reading) -> Reading:
+        """Return *reading*, or why *record* could not be forwarded as unique.
+
+        Brokers report their other refusals at delivery (`refusals.py`).
+        """
+        if isinstance(reading, Malformed):
+            return reading
+        if record.key is None and self.to.unique in self.to.compacted:
+            message = f"topic {self.to.unique} is compacted, and takes no record without a key"
+            return Malformed(ErrorCode.REFUSED, message, stage="forward")
+        limit = self.to.limits[self.to.unique]
+        headers = theirs_of(record) if self.shadow else record.headers
+        allowance = SHADOW_ALLOWANCE if self.shadow else 0
+        size = size_of(record.key, record.value, headers) + allowance
+        if size <= limit:
+            return reading
+        message = (
+            f"the record has up to {size} bytes; topic {self.to.unique} takes {limit} "
+            "(max.message.bytes)"
+        )
+        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+
+    def _fitting(self, read: Read, preparing: Preparing) -> Prepared:
+        """Sketch the documents; one too large for the changelog becomes Malformed.
+
+        The changelog stores a sample of a text, but all compared values of a record with fields.
+        """
+        first, readings = preparing.sketch(read), read.readings
+        if first.sketches is None:
+            return first
+        sizes = remembered_bytes(first.batch.ids, first.sketches)
+        for row, size in zip(first.rows, sizes, strict=True):
+            readings[row] = self._memorable(readings[row], BATCH_OVERHEAD + size)
+        if all(isinstance(readings[row], Document) for row in first.rows):
+            return first
+        drawn = Drawn(np.array(first.rows, np.int64), [], first.sketches)
+        return preparing.sketch(replace(read, drawn=drawn))
+
+    def _memorable(self, reading: Reading, size: int) -> Reading:
+        """Return *reading*, or TOO_LARGE if the changelog takes no record of *size* bytes."""
+        limit = self.to.changelog_limit
+        if limit is None or size <= limit:
+            return reading
+        message = (
+            f"its changelog record has up to {size} bytes; the changelog takes {limit} "
+            "(max.message.bytes)"
+        )
+        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+
+
+def _refused(reading: Reading, why: str) -> Malformed:
+    """Return the verdict on a refused record; for a refused dead letter it has both reasons."""
+    if isinstance(reading, Malformed) and reading.code is not ErrorCode.REFUSED:
+        why = f"{reading.code.value}: {reading.message}; its letter: {why}"
+    return Malformed(ErrorCode.REFUSED, why, stage="forward")

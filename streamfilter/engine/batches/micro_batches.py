@@ -1,0 +1,246 @@
+"""Micro-batches of a `RecordSource`: bounded in records, bytes and time; in order of judgement.
+
+A batch is closed by the first bound that it reaches. Until then its records wait here. Every call
+returns soon, so that the loop can answer the group and signals. The bytes of a call are known only
+afterwards. So each call asks for as many records as fit, by the recent average size. Surplus
+records wait for the next batch.
+
+Example: a batch may have 1,000 bytes, and the average record has 400. The first call asks for two
+records. If they have 500 and 600 bytes, the batch holds the first, and the second one waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from streamfilter.documents.codecs.schemas import SchemasAway
+from streamfilter.engine.ports import Clock, LogError, RecordSource, Worker
+from streamfilter.matching.batch import Prepared
+from streamfilter.model import Positions, Record
+
+RECORD_BYTES = 200
+"""Memory of a record without its key, its value and its headers."""
+HEADER_BYTES = 150
+"""Memory of a header without its name and value: a pair, a string, bytes."""
+WAIT_SECONDS_MAX = 0.1
+"""Longest wait of one call for records."""
+WAIT_SECONDS_MIN = 0.001
+"""Shortest wait of one call: shorter waits would spin until the latency is over."""
+
+
+def bytes_of(record: Record) -> int:
+    """Return the approximate memory of *record*."""
+    total = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
+    for name, content in record.headers:
+        total += HEADER_BYTES + len(name) + len(content or b"")
+    return total
+
+
+def in_order(records: list[Record]) -> list[Record]:
+    """Return *records* by (partition, offset): the order of judgement."""
+    return sorted(records, key=lambda record: (record.source.number, record.source.offset))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A batch in the order of judgement, empty while none is closed."""
+
+    records: Sequence[Record] = ()
+    reached: Positions = field(default_factory=dict)
+    """Start of the next batch: after these records, and after the markers that follow them."""
+
+
+class Intake:
+    """Takes batches from a source of records."""
+
+    def __init__(
+        self,
+        source: RecordSource,
+        clock: Clock,
+        *,
+        documents: int,
+        size: int,
+        latency: float,
+        share: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        """Close a batch at *documents* records, *size* bytes, or *latency* seconds of waiting.
+
+        *share* returns the part of the first two limits that a batch may have now, 0 to 1.
+        """
+        self._source, self._clock = source, clock
+        self._full_documents, self._full_size, self._latency = documents, size, latency
+        self._share = share
+        self._waiting: deque[tuple[Record, int]] = deque()
+        """Waiting records with their bytes."""
+        self._held = 0
+        """Bytes of the waiting records."""
+        self._since = self._drained = clock.monotonic()
+        """Earliest arrival of the first waiting record, and the last time the log had no more."""
+        self._average = float(RECORD_BYTES)
+
+    def next(self, timeout: float) -> Taken:
+        """Return a batch; empty while none is closed."""
+        if not self._is_full():
+            self._fetch(min(timeout, WAIT_SECONDS_MAX))
+        late = self._clock.monotonic() - self._since >= self._latency
+        closed = self._waiting and (late or self._is_full())
+        return Taken(self._take() if closed else (), self._reached())
+
+    def full(self) -> Taken:
+        """Return the next batch if it is full already; never wait."""
+        if not self._is_full():
+            self._fetch(0.0)
+        return Taken(self._take() if self._is_full() else (), self._reached())
+
+    def _reached(self) -> Positions:
+        """Return the first offsets that were not taken yet, from the waiting records or the log."""
+        reached = self._source.reached()
+        for record, _ in reversed(self._waiting):
+            reached[record.source.number] = record.source.offset
+        return reached
+
+    @property
+    def _documents(self) -> int:
+        return max(1, int(self._full_documents * self._share()))
+
+    @property
+    def _size(self) -> int:
+        return max(1, int(self._full_size * self._share()))
+
+    def share_of(self, records: Sequence[Record]) -> float:
+        """Return how full a batch of *records* is, 0 to 1."""
+        size = sum(map(bytes_of, records))
+        return min(1.0, max(len(records) / self._full_documents, size / self._full_size))
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= self._documents or self._held >= self._size
+
+    def _fetch(self, timeout: float) -> None:
+        if not self._waiting:
+            self._since = self._drained
+            if timeout > self._latency and not self._await_first(timeout):
+                return
+        # Records that arrived during a commit have waited already, and do not wait again.
+        left = self._since + self._latency - self._clock.monotonic()
+        shortest = min(WAIT_SECONDS_MIN, self._latency)
+        room = int((self._size - self._held) / self._average)
+        count = max(1, min(self._documents - len(self._waiting), room))
+        self._ask(count, min(timeout, max(shortest, left)))
+
+    def _await_first(self, timeout: float) -> bool:
+        """Wait for a record longer than the latency, so that an idle log does not cause a spin."""
+        begun = self._clock.monotonic()
+        came = self._ask(1, timeout)
+        now = self._clock.monotonic()
+        if now - begun > WAIT_SECONDS_MIN:
+            self._since = now
+        return came
+
+    def _ask(self, count: int, timeout: float) -> bool:
+        """Take up to *count* records from the log; return whether any came."""
+        records = self._source.consume(count, timeout)
+        if len(records) < count:
+            self._drained = self._clock.monotonic()
+        if records:
+            sizes = [*map(bytes_of, records)]
+            size = sum(sizes)
+            self._waiting.extend(zip(records, sizes, strict=True))
+            self._held += size
+            # The latest call weighs as much as all before it, because sizes change in bursts.
+            self._average = max(size / len(records), (self._average + size / len(records)) / 2)
+        return bool(records)
+
+    def _take(self) -> list[Record]:
+        batch: list[Record] = []
+        room = self._size
+        while self._waiting and len(batch) < self._documents:
+            record, size = self._waiting[0]
+            if batch and size > room:
+                break
+            self._waiting.popleft()
+            room -= size
+            self._held -= size
+            batch.append(record)
+        return in_order(batch)
+
+
+Prepare = Callable[[Sequence[Record]], Prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A batch or a part of it, and the function that returns its `Prepared`."""
+
+    taken: Taken
+    result: Callable[[], Prepared]
+
+
+class Ahead:
+    """Returns batches, and prepares the next one early if it is full.
+
+    Waiting for the broker leaves the processor idle, and reading and sketching need only the
+    records. So a full next batch is taken before a transaction begins. A worker prepares it while
+    the transaction is sent, committed and applied. The judgement still comes after that, because
+    it reads the index that the previous batch has written.
+
+    A prepared batch cannot become stale: a `Prepared` depends only on its records. Records taken
+    ahead wait here instead of in the intake, and are dropped with the task's loop as well. Only
+    the engine's thread uses the log.
+    """
+
+    def __init__(self, intake: Intake, worker: Worker, prepare: Prepare) -> None:
+        """Begin without a batch.
+
+        Args:
+            intake: the source of the batches.
+            worker: makes one call after the other, so *prepare* never runs in two threads at once.
+            prepare: a function of the records only.
+        """
+        self._intake, self._worker, self._prepare = intake, worker, prepare
+        self._current: _Begun | None = None
+        self._next: _Begun | None = None
+        self._trouble: LogError | None = None
+
+    def next(self, timeout: float) -> Taken:
+        """Return the next batch; empty while none is closed."""
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        self._current, self._next = self._next, None
+        return self._current.taken if self._current else self._intake.next(timeout)
+
+    def look(self) -> None:
+        """Take the next batch if it is full already, and let the worker prepare it.
+
+        An error of the log is raised later, by `next`: it does not concern the batch that is about
+        to be committed.
+        """
+        if self._next is not None or self._trouble is not None:
+            return
+        try:
+            taken = self._intake.full()
+        except LogError as error:
+            self._trouble = error
+            return
+        if taken.records:
+            self._next = self._begin(taken)
+
+    def prepared(self, records: Sequence[Record]) -> Prepared:
+        """Return *records* of the current batch prepared, or only the first of them.
+
+        Raises:
+            NotReady: the worker has not finished yet; ask again.
+            SchemasAway: the schema of the first one is not available; ask again.
+        """
+        if self._current is None or self._current.taken.records != records:
+            self._current = self._begin(Taken(records))
+        try:
+            return self._current.result()
+        except SchemasAway:
+            self._current = None  # the next call prepares it again
+            raise
+
+    def _begin(self, taken: Taken) -> _Begun:
+        return _Begun(taken, self._worker.begin(lambda: self._prepare(taken.records)))

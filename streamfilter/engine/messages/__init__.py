@@ -1,0 +1,1 @@
+"""The records that the engine writes: outputs and the changelog, as bytes."""

@@ -1,0 +1,272 @@
+"""Forwarding: makes the output record from an input record and its verdict. It uses no index.
+
+A unique record is forwarded byte for byte. A duplicate is forwarded with the evidence in headers,
+or as an envelope, or as a reference. An unreadable record goes to the dead-letter topic with the
+reason. A record that no topic would accept was found before the judgement (`batch_preparation.py`).
+Otherwise one record that is too large would fail its transaction again and again.
+
+An input record may have headers that look like ours: from another filter's output, or forged. On
+every record that gets our headers they are renamed, to begin with `__streamfilter.input.`. There,
+every other `__streamfilter.` header is ours. A unique record keeps its headers, and has none of
+ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from streamfilter.engine.ports import Layout, Outgoing
+from streamfilter.matching.batch import Decided
+from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.evidence_headers import PREFIX, evidence_headers, our_headers
+from streamfilter.model import (
+    DUPLICATES,
+    Decision,
+    ErrorCode,
+    Headers,
+    Malformed,
+    Record,
+    Unjudged,
+    Verdict,
+)
+from streamfilter.stops import ExitCode, Stop
+
+THEIRS = PREFIX + "input."
+"""New prefix of input headers that look like ours."""
+BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
+HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Destinations:
+    """The output topics, with their limits."""
+
+    unique: str
+    duplicates: str
+    dead_letter: str | None
+    inputs: int
+    """Partitions of the input topic."""
+    outputs: Mapping[str, int]
+    """Partitions of each output topic."""
+    limits: Mapping[str, int]
+    """Largest record of each output topic, in bytes."""
+    compacted: set[str] = field(default_factory=set)
+    """Topics that refuse a record without a key. The set grows if a topic becomes compacted."""
+    changelog_limit: int | None = None
+    """Largest record of the changelog, in bytes; None: larger than any document."""
+
+    def letters(self, code: ErrorCode) -> str | None:
+        """Return the topic for a dead letter with this *code*; None: there is none."""
+        return self.dead_letter
+
+    def role_of(self, topic: str) -> str:
+        """Return the role of *topic*, as metrics name it (`catalogue.DESTINATIONS`)."""
+        return {self.unique: "unique", self.duplicates: "duplicates"}.get(topic, "dead_letter")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The format of verdicts on output records."""
+
+    shadow: bool
+    duplicates_mode: str
+    """``annotate``, ``envelope`` or ``reference``."""
+    scheme: str
+    threshold: float
+
+
+def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return an upper bound of a record's bytes, alone in an uncompressed batch."""
+    total = BATCH_OVERHEAD + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        # A character has at most four bytes in UTF-8; names are short, so this bound will do.
+        total += HEADER_OVERHEAD + 4 * len(name) + len(content or b"")
+    return total
+
+
+class Forwarder:
+    """Makes the output records of a batch."""
+
+    def __init__(self, destinations: Destinations, style: Style) -> None:
+        self._to, self._style = destinations, style
+        self._scheme = style.scheme.encode()
+
+    def place_by(self, layout: Layout) -> None:
+        """Use all partitions of *layout* from now on."""
+        self._to = replace(self._to, inputs=layout.placing, outputs=layout.outputs)
+
+    def written(self, decided: Decided) -> list[Outgoing]:
+        """Return the output records of a batch, in the order of judgement."""
+        records, ids = decided.prepared.records, decided.prepared.ids
+        leaving: list[Outgoing | None] = []
+        for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True)):
+            if isinstance(outcome, Decision):
+                leaving.append(self.judged(record, ids[row], outcome))
+            else:
+                leaving.append(self.unjudged(record, outcome))
+        return [each for each in leaving if each is not None]
+
+    def unjudged(self, record: Record, reading: Unjudged | Malformed) -> Outgoing | None:
+        """Return the output for a record that is no document; None if it is dropped."""
+        if isinstance(reading, Malformed):
+            return self._rejected(record, reading)
+        if self._style.shadow:
+            marks = [("verdict", reading.verdict.value), ("reason", reading.reason.value)]
+            return self._forward(record, our_headers(marks))
+        return self._forward(record) if reading.verdict is Verdict.PASSTHROUGH else None
+
+    def judged(self, record: Record, document_id: str, decision: Decision) -> Outgoing | None:
+        """Return the output for a judged document; None if it is dropped."""
+        shadow = self._style.shadow
+        if not shadow and decision.verdict not in DUPLICATES:
+            return None if decision.verdict is Verdict.DROPPED else self._forward(record)
+        mode = self._style.duplicates_mode
+        if mode == "annotate" or shadow:
+            return self._annotated(record, document_id, decision)
+        evidence = self._evidence(record, document_id, decision)
+        if mode == "envelope":
+            value = envelope.encode(envelope.with_payload(evidence, record.value))
+            full = self._to_topic(self._to.duplicates, record, value, theirs_of(record))
+            if self._fits(full):
+                return full
+        return self._reduced(record, evidence)
+
+    def _evidence(self, record: Record, document_id: str, decision: Decision) -> envelope.Json:
+        return envelope.evidence(
+            decision,
+            document_id=document_id,
+            source=record.source,
+            scheme=self._style.scheme,
+            threshold=self._style.threshold,
+        )
+
+    def _forward(self, record: Record, ours: Headers = ()) -> Outgoing:
+        headers = theirs_of(record) + ours if ours else record.headers
+        return self._to_topic(self._to.unique, record, record.value, headers)
+
+    def _annotated(self, record: Record, document_id: str, decision: Decision) -> Outgoing:
+        """Return the original with the evidence as headers; if that is too large, with less."""
+        shadow = self._style.shadow
+        topic = self._to.unique if shadow else self._to.duplicates
+        ours = evidence_headers(record, document_id, decision, self._scheme)
+        full = self._to_topic(topic, record, record.value, theirs_of(record) + ours)
+        if self._fits(full):
+            return full
+        if shadow:  # this always fits: `incoming` reserves `SHADOW_ALLOWANCE`
+            short = tuple(each for each in ours if each[0] != PREFIX + "matches")
+            return self._to_topic(topic, record, record.value, theirs_of(record) + short)
+        return self._reduced(record, self._evidence(record, document_id, decision))
+
+    def _reduced(self, record: Record, evidence: envelope.Json) -> Outgoing:
+        """Return the evidence without the value; headers, then the key, only if they fit."""
+        topic, value = self._to.duplicates, envelope.encode(evidence)
+        full = self._to_topic(topic, record, value, theirs_of(record))
+        if self._fits(full):
+            return full
+        bare = self._to_topic(topic, record, value, ())
+        return bare if self._fits(bare) else self._without_key(bare, record)
+
+    def _rejected(self, record: Record, malformed: Malformed) -> Outgoing:
+        """Return the dead letter: original bytes if they fit, else a reference without a value."""
+        topic = self._to.letters(malformed.code)
+        if topic is None:
+            raise Stop(
+                f"{record.source.topic}/{record.source.partition} at {record.source.offset}: "
+                f"{malformed.code.value}: {malformed.message}; output.dead_letter is not "
+                "configured, and no record is ever dropped: name a topic for such records",
+                exit_code=ExitCode.CONFIG,
+            )
+        ours = our_headers(
+            [
+                ("error.stage", malformed.stage),
+                ("error.code", malformed.code.value),
+                ("error.message", malformed.message),
+                ("error.topic", record.source.topic),
+                ("error.partition", record.source.partition),
+                ("error.offset", record.source.offset),
+            ]
+        )
+        theirs = theirs_of(record)
+        if malformed.code is ErrorCode.REFUSED:
+            # This topic may refuse the same timestamp, so the letter gets the present time.
+            ours += our_headers([("error.timestamp", record.timestamp)])
+            record = replace(record, timestamp=-1)
+        letter = self._to_topic(topic, record, record.value, theirs + ours)
+        if self._fits(letter):
+            return letter
+        ours += our_headers([("error.value_bytes", len(record.value or b""))])
+        for headers in (theirs + ours, ours):
+            letter = self._to_topic(topic, record, None, headers)
+            if self._fits(letter):
+                return letter
+        return self._without_key(letter, record)
+
+    def _to_topic(
+        self, topic: str, record: Record, value: bytes | None, headers: Headers
+    ) -> Outgoing:
+        partition = partition_for(record, inputs=self._to.inputs, outputs=self._to.outputs[topic])
+        # A unique record has a key if the topic needs one: `incoming` rejects it otherwise.
+        key = self._key_of_ours(topic, record) if record.key is None else record.key
+        return Outgoing(topic, partition, key, value, headers, record.timestamp, record.source)
+
+    def _without_key(self, out: Outgoing, record: Record) -> Outgoing:
+        """Return *out* without its original key, which alone is nearly as large as the limit."""
+        return replace(out, key=self._key_of_ours(out.topic, record))
+
+    def _key_of_ours(self, topic: str, record: Record) -> bytes | None:
+        """Return a unique key for a compacted topic, else None.
+
+        A compacted topic refuses records without a key, and a unique key is never compacted away.
+        """
+        source = record.source
+        if topic not in self._to.compacted:
+            return None
+        return f"{source.topic}/{source.partition}/{source.offset}".encode()
+
+    def _fits(self, out: Outgoing) -> bool:
+        return size_of(out.key, out.value, out.headers) <= self._to.limits[out.topic]
+
+
+def theirs_of(record: Record) -> Headers:
+    """Return the record's own headers, after renaming those that look like ours."""
+    if not any(name.startswith(PREFIX) for name, _ in record.headers):
+        return record.headers
+    return tuple(
+        (THEIRS + name.removeprefix(PREFIX) if name.startswith(PREFIX) else name, value)
+        for name, value in record.headers
+    )
+
+
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's murmur2 of *data* as an unsigned 32-bit number."""
+    h = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k = (k ^ k >> 24) * _M & _MASK
+        h = h * _M & _MASK ^ k
+    if whole < len(data):
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
+
+
+def partition_for(record: Record, *, inputs: int, outputs: int) -> int:
+    """Return the output partition of *record*: the input's, if both topics have the same number.
+
+    So records of one partition stay together. Otherwise the key decides, with murmur2. That is
+    Java's default, not librdkafka's CRC32, so that Java producers choose the same partition.
+
+    A record without a key is spread by its source position. So a replay sends it to the same
+    partition (Java would choose at random).
+    """
+    if inputs == outputs:
+        return record.source.partition
+    if record.key is None:
+        return (record.source.partition + record.source.offset) % outputs
+    return (murmur2(record.key) & 0x7FFFFFFF) % outputs

@@ -1,0 +1,1 @@
+"""What brokers hold for us: topics, partitions, offsets; checked, created and watched."""

@@ -1,0 +1,1 @@
+"""The connection to brokers: clients, their properties, and the meaning of their errors."""

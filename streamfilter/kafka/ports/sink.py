@@ -1,0 +1,258 @@
+"""Implements `ports.Sink` for one task on librdkafka. It makes no decisions of its own.
+
+Every call has a finite timeout and raises one of the exceptions of `ports`. `deliveries.py`
+collects the delivery reports of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.engine.clock_and_worker import bounded
+from streamfilter.engine.ports import (
+    Abortable,
+    LogError,
+    Member,
+    OutcomeUnknown,
+    Outgoing,
+    RecordsRefused,
+    Retriable,
+)
+from streamfilter.kafka.brokers.broker_queries import (
+    compacted_among,
+    fence_explained,
+    is_closed_transaction,
+    marked_input,
+    raise_why_purged,
+)
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
+from streamfilter.kafka.connection.errors import REFUSED, kafka_errors
+from streamfilter.kafka.ports.changelog import KafkaChangelog, by_us
+from streamfilter.kafka.ports.deliveries import Deliveries
+from streamfilter.model import Positions
+
+QUEUE_FULL_SECONDS = 0.1
+OF_THE_WHOLE = REFUSED | {KafkaError._PURGE_QUEUE, KafkaError._INVALID_DIFFERENT_RECORD}
+"""Delivery errors of the last record that are the reason why the whole transaction failed."""
+INIT_SECONDS = 0.5
+"""One wait for `init_transactions`. It continues in the background, so a short wait loses nothing.
+A long wait would delay the other tasks of this process."""
+
+
+class KafkaSink:
+    """The transactional producer of one task."""
+
+    def __init__(
+        self,
+        topics: TaskTopics,
+        admin: AdminClient,
+        changelog: KafkaChangelog,
+        producer: Callable[[bool], Producer],
+        *,
+        seconds: float,
+    ) -> None:
+        """Begin without a producer.
+
+        Args:
+            topics: name the input and the changelog.
+            admin: asks for the settings of topics.
+            changelog: its end is committed with the input's topic id.
+            producer: makes a producer; True: with delivery reports for every record (watched).
+            seconds: the longest a transaction may take.
+        """
+        self._topics, self._admin, self._changelog = topics, admin, changelog
+        self._new, self._seconds = producer, seconds
+        self._producer: Producer | None = None
+        self._initialised = False
+        self._waited = 0.0
+        """Seconds that this producer has spent in `init_transactions`."""
+        self._in_transaction = self._watched = False
+        self._deliveries = Deliveries(watched=False)
+
+    def open(self, *, watched: bool = False) -> None:
+        """Replace the producer and fence every other with our transactional id (step 1).
+
+        A call after `Retriable` waits for the same producer. A new one would start over with each
+        short wait and never finish. The epoch that the broker assigned may be outdated by then.
+        That is harmless: the later producer has fenced this one.
+        """
+        doing = "initialising transactions"
+        with kafka_errors(doing):
+            if self._initialised or self._waited >= self._seconds or watched != self._watched:
+                self.close()
+            if self._producer is None:
+                self._producer, self._watched = self._new(watched), watched
+        try:
+            with kafka_errors(doing):
+                self._producer.poll(0)  # runs its callbacks: errors of brokers, statistics
+                self._waited += INIT_SECONDS
+                self._producer.init_transactions(min(INIT_SECONDS, self._seconds))
+        except LogError as error:
+            if not isinstance(error, Retriable):
+                self._waited = self._seconds  # the next call creates a new producer
+            raise
+        self._initialised = True
+
+    @property
+    def _open(self) -> Producer:
+        if self._producer is None or not self._initialised:
+            raise OutcomeUnknown("there is no producer: init_transactions did not succeed")
+        return self._producer
+
+    def begin(self) -> None:
+        """Open a transaction (step 10)."""
+        self._deliveries = Deliveries(watched=self._watched)
+        with kafka_errors("beginning a transaction"):
+            self._open.begin_transaction()
+        self._in_transaction = True
+
+    def produce(self, records: Sequence[Outgoing]) -> None:
+        """Add output records to the transaction."""
+        for out in records:
+            self._produce(out)
+
+    def produce_changelog(self, values: Sequence[bytes]) -> None:
+        """Add changelog records to the transaction."""
+        topic, task = self._topics.changelog, self._topics.task
+        for number, value in enumerate(values, 1):
+            last = number == len(values)
+            self._produce(Outgoing(topic, task, None, value, by_us() if last else ()), last=last)
+
+    def _produce(self, out: Outgoing, *, last: bool = False) -> None:
+        producer, topic = self._open, out.topic
+        report = self._deliveries.report(last=last)
+        timestamp = max(out.timestamp, 0)  # 0: the client uses the current time
+        headers: list[tuple[str, str | bytes | None]] = [*out.headers]
+        # Positional, in the order of the client's stub: keyword arguments take twice as long. The
+        # report is its `callback`. If that is passed, even as None, `on_delivery` is ignored.
+        message = topic, out.value, out.key, out.partition, report, None, timestamp, headers or None
+        try:
+            producer.produce(*message)
+            return
+        except (BufferError, KafkaException, SystemError) as error:
+            met = type(error), error.args  # the error would keep frames: `ports.without_frames`
+        # Only after an error: a context manager for each record costs as much as producing it.
+        self._explained(f"producing to {topic}", lambda: self._produce_slowly(message, *met))
+
+    def _produce_slowly(
+        self, message: tuple[Any, ...], kind: type[Exception], why: tuple[Any, ...]
+    ) -> None:
+        """Produce a message again, once the full queue has room; raise any other error *why*."""
+        if kind is not BufferError:
+            raise kind(*why)
+        producer, topic = self._open, message[0]
+        for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):
+            producer.poll(QUEUE_FULL_SECONDS)
+            with suppress(BufferError):
+                producer.produce(*message)
+                return
+        raise Abortable(f"producing to {topic}: the local queue stayed full")
+
+    def _explained(self, doing: str, call: Callable[[], None]) -> None:
+        """Do as `fence_explained`; if the transaction had already failed, raise the reason.
+
+        A broker may refuse records while we still produce. The client then rejects further records
+        with "Erroneous state". That text names neither the reason nor that an abort is enough.
+        """
+        try:
+            fence_explained(self._open, doing, call)
+            return
+        except RecordsRefused as error:  # the client itself found it too large
+            raise RecordsRefused(str(error), self._deliveries.blame_last(str(error))) from error
+        except OutcomeUnknown as error:
+            if not is_closed_transaction(error):
+                raise
+            said = str(error)
+        self.flush()  # the queue is purged: this only runs the reports, and raises their blame
+        raise_why_purged(self._open, doing)
+        raise OutcomeUnknown(said)
+
+    def flush(self) -> int:
+        """Wait until all is delivered (the end of step 10)."""
+        producer, doing = self._open, "delivering a transaction's records"
+        waiting = fence_explained(producer, doing, lambda: producer.flush(self._seconds))
+        if waiting:
+            raise Abortable(f"{waiting} records were not delivered in {self._seconds:g} s")
+        self._look_for_blame()
+        if not self._deliveries.asked:
+            return -1
+        error, offset = self._deliveries.last
+        if error is not None and error.code() in OF_THE_WHOLE:
+            raise_why_purged(self._open, f"producing to an output or {self._topics.changelog}")
+        if error is not None:
+            # Always Abortable, whatever the error's class: a lost record costs its transaction.
+            # If the producer is fenced, the abort reports it.
+            raise Abortable(f"delivering to {self._topics.changelog}: {error.str()}")
+        if offset is None:
+            # Either no report came, or the reply was lost and the broker took the retry for a
+            # duplicate. The record is stored at an unknown offset, and the index needs the offset.
+            raise Abortable(f"{self._topics.changelog} has our records, and did not tell where")
+        self._changelog.end = offset + 1
+        return offset
+
+    def _look_for_blame(self) -> None:
+        if not self._deliveries.refused:
+            return
+        doing = "delivering a transaction's records"
+        try:
+            raise_why_purged(self._open, doing)
+        except RecordsRefused as error:
+            cause = error.__cause__
+            why = cause.args[0] if isinstance(cause, KafkaException) else None
+            raise RecordsRefused(str(error), self._deliveries.blame(why)) from error
+        raise Abortable(f"{doing}: some were refused")
+
+    def send_offsets(self, positions: Positions, member: Member) -> None:
+        """Add the next offsets to the transaction (step 11)."""
+        topics, topic = self._topics, self._topics.input
+        offsets = topics.offsets(positions)
+        offsets += marked_input(topics.changelog, topics.task, self._changelog.end, topics.input_id)
+        producer, doing = self._open, f"sending the offsets of {topic}"
+
+        def send() -> None:
+            producer.send_offsets_to_transaction(offsets, member.token, self._seconds)
+
+        with kafka_errors(doing):
+            bounded(send, seconds=self._seconds, doing=doing)
+
+    def commit(self) -> None:
+        """Commit the transaction (step 12)."""
+        with kafka_errors("committing a transaction"):
+            self._open.commit_transaction(self._seconds)
+        self._in_transaction = False
+
+    def abort(self) -> None:
+        """Abort the transaction."""
+        with kafka_errors("aborting a transaction"):
+            self._open.abort_transaction(self._seconds)
+        self._in_transaction = False
+
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """Return which of *topics* are compacted now; none if the brokers do not answer."""
+        return compacted_among(self._admin, topics)
+
+    def serve(self) -> None:
+        """Run the producer's callbacks; an idle producer has some, too."""
+        if self._producer is not None:
+            with suppress(KafkaException):
+                self._producer.poll(0)
+
+    def close(self) -> None:
+        """Drop the producer, and close it unless it has an open transaction."""
+        producer, self._producer = self._producer, None
+        self._initialised, self._waited = False, 0.0
+        if producer is None:
+            return
+        with suppress(KafkaException):
+            # Queued records belong to a transaction that will never be committed. `close` would
+            # abort an open transaction, and hang while no broker answers. So the producer is only
+            # dropped. The next `init_transactions` aborts the open transaction.
+            producer.purge()
+            if not self._in_transaction:
+                producer.close()
+        self._in_transaction = False

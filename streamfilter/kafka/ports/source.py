@@ -1,0 +1,216 @@
+"""Implements `ports.RecordSource` for one task, and converts messages to records.
+
+A record holds the bytes of its message unchanged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.ports import Retriable, StartAt
+from streamfilter.kafka.brokers.broker_queries import committed, remembered_input, start_positions
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
+from streamfilter.kafka.connection.clients import logger
+from streamfilter.kafka.connection.errors import kafka_errors, translated
+from streamfilter.kafka.ports.consumer_renewal import Renewed
+from streamfilter.model import Headers, Positions, Record, Source
+
+UNREAD_SECONDS = 5.0
+
+
+class KafkaSource:
+    """The input partitions of one task."""
+
+    def __init__(
+        self,
+        topics: TaskTopics,
+        admin: AdminClient,
+        *,
+        data: Callable[[], Consumer],
+        reader: Callable[[], Consumer],
+        seconds: float,
+    ) -> None:
+        """Make the first consumer.
+
+        Args:
+            topics: name the input.
+            admin: asks for offsets.
+            data: makes a consumer of the group that reads the input.
+            reader: makes a consumer that belongs to no group's work.
+            seconds: a consumer that gets no answer for so long is replaced.
+        """
+        self._topics, self._admin, self._reader = topics, admin, reader
+        self._data = Renewed(data, seconds=seconds)
+        self._reached: Positions = {}
+
+    def committed(self, partitions: Sequence[int]) -> Positions:
+        """Return the group's stable offsets (step 2)."""
+        wanted = self._topics.spots(partitions)
+        doing = f"reading the group's offsets of {self._topics.input}"
+        return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
+
+    def ids(self) -> tuple[str, str]:
+        """Return two topic ids of the input: the group's committed one, the actual one (step 2)."""
+        topics = self._topics
+        remembered = self._data.ask(
+            lambda consumer: remembered_input(consumer, topics.changelog, topics.task)
+        )
+        return remembered, topics.input_id
+
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
+        """Return where a fresh task begins (step 4)."""
+        return start_positions(self._admin, self._topics.spots(partitions), start)
+
+    def assign(self, positions: Positions) -> None:
+        """Make `consume` begin at *positions* (step 6)."""
+        topics = self._topics
+        with kafka_errors(f"assigning {topics.input}"):
+            self._data.consumer.assign(topics.offsets(positions))
+        self._reached = {number: positions[number] for number in topics.spots(positions)}
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        """Return up to *count* records (step 7)."""
+        with kafka_errors(f"consuming {self._topics.input}"):
+            messages = self._data.consumer.consume(count, timeout)
+        records: list[Record] = []
+        several = self._topics.several
+        for message in messages:
+            if self._sound(message):
+                record = record_of(message)
+                if several is not None:
+                    record = _numbered(record, several)
+                records.append(record)
+                self._reached[record.source.number] = record.source.offset + 1
+        return records
+
+    def reached(self) -> Positions:
+        """Return, by partition, the next offset that `consume` will return."""
+        return dict(self._reached)
+
+    def _sound(self, message: Message) -> bool:
+        """Return True for a record; raise an error event unless it is retriable."""
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._note_end(message)
+            return False
+        where = f"{message.topic()}/{message.partition()} at {message.offset()}"
+        trouble = translated(error, f"consuming {where}")
+        if not isinstance(trouble, Retriable):
+            raise trouble
+        logger.warning("%s", trouble)
+        return False
+
+    def _note_end(self, message: Message) -> None:
+        """Note the offset of a partition's end, which counts transaction markers too.
+
+        `Consumer.position` is not used. Shortly after `assign` it can still return the previous
+        assignment's position. An error event moves it past a record that was not returned.
+        """
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if topic is None or partition is None or offset is None:
+            return
+        number = self._topics.number(topic, partition)
+        if number in self._reached:
+            self._reached[number] = max(self._reached[number], offset)
+
+    def unread(self, positions: Positions) -> bool:
+        """Return whether a new consumer receives a record at or after *positions*."""
+        topics = self._topics
+        ends = start_positions(self._admin, topics.spots(positions), "latest")
+        behind = topics.offsets({n: o for n, o in positions.items() if ends.get(n, 0) > o})
+        with kafka_errors(f"looking for records of {topics.input}"):
+            return bool(behind) and gets_a_record(self._reader, behind)
+
+    def ends(self) -> Positions:
+        """Return the end offset of each partition, as of the last fetch."""
+        found: Positions = {}
+        with suppress(KafkaException):
+            for number, spot in self._topics.spots(self._reached).items():
+                _, high = self._data.consumer.get_watermark_offsets(spot, cached=True)
+                if high >= 0:
+                    found[number] = high
+        return found
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._data.close()
+
+
+def _numbered(record: Record, inputs: Inputs) -> Record:
+    """Return *record* with the number of its partition among several topics."""
+    source = record.source
+    number = inputs.number(source.topic, source.partition)
+    return replace(record, source=replace(source, numbered=number))
+
+
+def record_of(message: Message) -> Record:
+    """Return *message* as a record; if a header's name is not UTF-8, `headers_error` says so."""
+    headers, trouble = headers_of(message)
+    kind, timestamp = message.timestamp()
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise ValueError("a message without a source")
+    return Record(
+        source=Source(topic, partition, offset),
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=headers,
+        timestamp=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
+        headers_error=trouble,
+    )
+
+
+def headers_of(message: Message) -> tuple[Headers, str | None]:
+    """Read the headers, only once: after an error, a second call returns a NULL name."""
+    try:
+        headers = message.headers()
+    except (SystemError, UnicodeDecodeError):
+        return (), "a header's name is not UTF-8"
+    if not headers:
+        return (), None
+    pairs: list[tuple[str, str | bytes | None]] = list(headers)  # type: ignore[arg-type]  # never a dict here
+    return tuple((name, _bytes(value)) for name, value in pairs), None
+
+
+def _bytes(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def gets_a_record(new_consumer: Callable[[], Consumer], spots: list[TopicPartition]) -> bool:
+    """Return whether a record arrives before the ends of all *spots*, within `UNREAD_SECONDS`."""
+    consumer = new_consumer()
+    try:
+        consumer.assign(spots)
+        return _gets_a_record(consumer, len(spots))
+    finally:
+        consumer.close()
+
+
+def _gets_a_record(consumer: Consumer, partitions: int) -> bool:
+    deadline = time.monotonic() + UNREAD_SECONDS
+    while partitions and (left := deadline - time.monotonic()) > 0:
+        message = consumer.poll(left)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == KafkaError._PARTITION_EOF:
+            partitions -= 1  # before this end there are only markers or aborted records
+    return False

@@ -1,0 +1,1 @@
+"""Blocking: which earlier documents each document of a batch is compared with."""

@@ -1,0 +1,1 @@
+"""The verdict: how pairs are compared, what is decided, and the evidence."""

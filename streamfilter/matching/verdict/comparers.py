@@ -1,0 +1,109 @@
+"""How a pair is compared: all that differs between the methods of verification.
+
+The signatures' estimate comes first and costs little. A comparer has three parts:
+
+- how far below the threshold an estimate may lie so that the pair is still compared;
+- a comparison beyond the signatures, if the method has one;
+- the result in words.
+
+A method is a line of `COMPARERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from statistics import NormalDist
+
+from streamfilter.entities.scoring import FieldRules, compare_records
+from streamfilter.matching.verdict.threshold import Threshold
+from streamfilter.similarity.columns import F64, I64, Contents
+from streamfilter.similarity.exact import Compared, jaccard
+from streamfilter.similarity.statistics.doubt import EQUAL_BY_CHANCE
+
+Compare = Callable[[FieldRules, Contents, I64, Contents, I64], Compared]
+"""Compares pairs: a row of the first contents with a row of the second. Records have rules for
+their fields."""
+
+
+def _sets(_: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+    return jaccard(ours.samples, rows, theirs.samples, at)
+
+
+def _records(rules: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+    left = [ours.payloads[row] for row in rows.tolist()]
+    return compare_records(left, [theirs.payloads[row] for row in at.tolist()], rules)
+
+
+def _all_slots(_: Threshold, slots: int) -> int:
+    return slots
+
+
+def _first_slots(threshold: Threshold, slots: int) -> int:
+    return min(threshold.of, slots)
+
+
+def _in_words(threshold: Threshold, similarity: float, wanted: float) -> tuple[str, str]:
+    value, limit = distinct(similarity, wanted)
+    short = "" if wanted == threshold.least else " of so short a text (verify.short_threshold)"
+    return f"similarity {value}", f"the threshold {limit}{short}"
+
+
+def _score_in_words(_: Threshold, similarity: float, wanted: float) -> tuple[str, str]:
+    value, limit = distinct(similarity, wanted)
+    return f"score {value}", f"the threshold {limit}"
+
+
+def _slots_in_words(threshold: Threshold, similarity: float, wanted: float) -> tuple[str, str]:
+    # The estimate has no chance equalities; add them back to get the slots that agree.
+    share = similarity + (1.0 - similarity) * EQUAL_BY_CHANCE
+    agreed = f"{round(share * threshold.of)} of {threshold.of} slots agree: that"
+    return agreed, f"the {threshold.agree} that are wanted"
+
+
+def distinct(value: float, limit: float) -> tuple[str, str]:
+    """Return both as text, with enough digits to see which one is larger."""
+    for digits in (4, 6, 9):
+        written = f"{value:.{digits}f}", f"{limit:.{max(digits, 6)}g}"
+        if (float(written[0]) >= float(written[1])) == (value >= limit):
+            return written
+    return repr(value), repr(limit)
+
+
+PASSED_OVER = 1e-4
+"""Share of the pairs exactly at the threshold that are not compared, because their signatures'
+estimate is too low by chance. For more similar pairs the share is far smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparer:
+    """One way to compare a pair."""
+
+    compare: Compare | None = None
+    """The comparison beyond the signatures; None: the estimate is the result."""
+    deviations: float = 0.0
+    """How many standard errors below the threshold an estimate may lie so that the pair is still
+    compared, as if errors were normal (`doubt.least_likely`). Infinite: every pair is compared,
+    because the signatures do not predict the result."""
+    on_sets: bool = False
+    """Whether sets of shingles are compared. The evidence then says whether they are whole."""
+    sized: bool = True
+    """Whether set sizes are known: containment and thresholds of short texts need them."""
+    slots: Callable[[Threshold, int], int] = _all_slots
+    """Returns how many of a signature's slots are compared."""
+    wanted: Callable[[Threshold, I64, I64], F64 | float] = Threshold.of_sets
+    """The similarity from which each pair counts, given the sizes of its sets."""
+    in_words: Callable[[Threshold, float, float], tuple[str, str]] = _in_words
+    """Returns a similarity and its threshold in words: the texts before and after "reaches"."""
+
+
+COMPARERS = {
+    "exact": Comparer(_sets, deviations=-NormalDist().inv_cdf(PASSED_OVER), on_sets=True),
+    "signature": Comparer(),
+    "sketch": Comparer(slots=_first_slots, wanted=Threshold.of_slots, in_words=_slots_in_words,
+                       sized=False),
+    "fields": Comparer(_records, deviations=inf, in_words=_score_in_words,
+                       sized=False),
+}  # fmt: skip
+"""By ``verify.method``. Records are compared by `fields`, whatever the method for texts is."""

@@ -1,0 +1,70 @@
+"""The evidence of a verdict as headers: the values of `envelope.evidence`, in bytes.
+
+All our headers begin with `PREFIX`. A header is added here, and its field in `envelope.evidence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.decision import SAME_ID
+from streamfilter.model import Decision, Headers, Record, Verdict
+
+PREFIX = "__streamfilter."
+
+
+def evidence_headers(
+    record: Record, document_id: str, decision: Decision, scheme: bytes
+) -> Headers:
+    """Return the evidence as headers: the values of `envelope.evidence`, in bytes.
+
+    The headers are written out one by one, without an envelope: this is most of the time that
+    forwarding a duplicate takes.
+    """
+    best, source = decision.match, record.source
+    found = envelope.matches(decision)
+    own = document_id.encode()
+    about: Headers = (_SCHEMA, _VERDICTS[decision.verdict], ("__streamfilter.id", own))
+    if best is not None:
+        place, own = best.source, best.document_id.encode()
+        about += (
+            ("__streamfilter.match.id", own),
+            ("__streamfilter.match.similarity", _number(found[0]["similarity"])),
+            ("__streamfilter.match.topic", place.topic.encode()),
+            ("__streamfilter.match.partition", b"%d" % place.partition),
+            ("__streamfilter.match.offset", b"%d" % place.offset),
+            ("__streamfilter.matches", envelope.encode(found)),
+        )
+    if decision.method == SAME_ID:
+        about += (_SAME_ID,)
+    if decision.matches_truncated:
+        about += (_TRUNCATED,)
+    return (
+        *about,
+        ("__streamfilter.canonical.id", own),
+        ("__streamfilter.source.topic", source.topic.encode()),
+        ("__streamfilter.source.partition", b"%d" % source.partition),
+        ("__streamfilter.source.offset", b"%d" % source.offset),
+        ("__streamfilter.scheme", scheme),
+        ("__streamfilter.p_false_positive", _number(envelope.p_false_positive(decision))),
+    )
+
+
+_TRUNCATED = (PREFIX + "matches_truncated", b"true")
+"""Added only if the list of matches was truncated."""
+_SAME_ID = (PREFIX + "method", SAME_ID.encode())
+"""Added only if the id alone decided: the similarity says nothing about the texts."""
+_SCHEMA = (PREFIX + "schema", b"%d" % envelope.SCHEMA)
+_VERDICTS = {each: (PREFIX + "verdict", each.encode()) for each in Verdict}
+
+
+@lru_cache(maxsize=envelope.SHARES, typed=True)  # 1 and 1.0 are equal, but written differently
+def _number(value: float) -> bytes:
+    return b"%r" % value
+
+
+def our_headers(pairs: Iterable[tuple[str, object]]) -> Headers:
+    """Return names and values as headers of ours."""
+    return tuple((PREFIX + name, str(value).encode()) for name, value in pairs)

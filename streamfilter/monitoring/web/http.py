@@ -1,0 +1,217 @@
+"""The HTTP server: read-only and bounded. Its pages are in `pages`.
+
+It is HTTP/1.0 from the standard library, with one thread for each request. The number of requests
+is bounded, and each has a deadline. If all places are taken, a new request replaces the one that
+has waited longest. Slow clients must not block the probes, because the orchestrator would then kill
+a process that works.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+
+from streamfilter.monitoring.web.hosts import AllowedHosts
+from streamfilter.monitoring.web.pages import OPEN, Answer, Pages
+from streamfilter.stops import ConfigError, Problem
+
+REQUESTS_MAX = 16  # at once; a scraper, two probes and a person need four
+REQUEST_SECONDS_MAX = 10.0
+READ_SECONDS_MAX = 5.0
+LEAVING_SECONDS_MAX = 1.0  # until the thread of a connection that we hung up on has noticed
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""If a mistake of ours puts a script of a document's text into a page, browsers do not run it."""
+
+
+REFUSED = b"this host name is not allowed; http.allowed_hosts names those that are\n"
+
+
+class Server:
+    """Serves `Pages` from a daemon thread until closed."""
+
+    def __init__(
+        self, host: str, port: int, *, pages: Pages, allowed_hosts: Iterable[str] = ()
+    ) -> None:
+        """Listen at once, so that a port in use is reported before any work begins.
+
+        Raises:
+            ConfigError: the address cannot be used.
+        """
+        try:
+            self._server = _Bounded(host, port, pages, AllowedHosts([host, *allowed_hosts]))
+        except (OSError, UnicodeError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "not an address"
+            key, cure = "http.port", "choose a free one with --set http.port=…; 0 takes any"
+            elsewhere = getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+            if elsewhere or isinstance(error, socket.gaierror):
+                key, cure = "http.host", "name an address of this host; 0.0.0.0 is all of them"
+            problem = Problem(key, f"cannot listen on {host}:{port}: {reason}", cure)
+            raise ConfigError([problem]) from None
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.1},
+            name="http",
+            daemon=True,
+        )
+        self._thread.start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return the host and port in use."""
+        host, port = self._server.socket.getsockname()[:2]
+        return str(host), int(port)
+
+    def close(self) -> None:
+        """Stop listening. Requests under way end by themselves or with the process."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=2.0)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+@dataclass(slots=True, eq=False)
+class _Visit:
+    """A connection that takes one of the places."""
+
+    connection: socket.socket
+    since: float
+    heard: bool = False
+    """The request was read completely: from now on the client waits for the server."""
+    ended: bool = False
+
+    def end(self) -> None:
+        """Shut the connection down; reads and writes on it then end at once."""
+        self.ended = True
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # already closed
+
+
+class _Bounded(ThreadingHTTPServer):
+    """At most `REQUESTS_MAX` requests at once, each with a deadline; the slowest is replaced."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, pages: Pages, hosts: AllowedHosts) -> None:
+        self.pages, self.hosts = pages, hosts
+        self._visits: dict[Any, _Visit] = {}
+        self._changed = threading.Condition()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind without the standard library's look-up of the host name, which can take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+    def service_actions(self) -> None:
+        """Shut down connections that are past the deadline; called ten times a second."""
+        with self._changed:
+            for visit in self._visits.values():
+                if time.monotonic() - visit.since > REQUEST_SECONDS_MAX and not visit.ended:
+                    visit.end()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._admitted(request):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread available: only this request gets no answer
+            self._gone(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._gone(request)
+
+    def heard(self, request: Any) -> None:
+        """Note that *request* was read completely: incomplete requests are replaced first."""
+        with self._changed:
+            self._visits[request].heard = True
+
+    def _admitted(self, request: Any) -> bool:
+        """Give *request* a place, if necessary that of the request that has waited longest."""
+        with self._changed:
+            if not self._room():
+                staying = [visit for visit in self._visits.values() if not visit.ended]
+                if staying:
+                    min(staying, key=lambda visit: (visit.heard, visit.since)).end()
+                if not self._changed.wait_for(self._room, timeout=LEAVING_SECONDS_MAX):
+                    return False
+            self._visits[request] = _Visit(request, time.monotonic())
+            return True
+
+    def _room(self) -> bool:
+        return len(self._visits) < REQUESTS_MAX
+
+    def _gone(self, request: Any) -> None:
+        with self._changed:
+            del self._visits[request]
+            self._changed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log nothing: a disconnected client is no event, and its bytes must not be logged."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads one request, answers and closes; the standard library bounds its line and headers."""
+
+    server: _Bounded
+    timeout = READ_SECONDS_MAX
+    server_version = "streamfilter"
+    sys_version = ""
+    error_message_format = "%(code)d %(message)s\n"
+    error_content_type = "text/plain; charset=utf-8"
+
+    def do_GET(self) -> None:
+        """Answer with headers and body."""
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Answer with headers only."""
+        self._answer(with_body=False)
+
+    def _answer(self, *, with_body: bool) -> None:
+        self.server.heard(self.connection)
+        code, content_type, body = self._found()
+        self.send_response(code)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def _found(self) -> Answer:
+        """Return the answer; a foreign host name is refused, except for the `OPEN` pages."""
+        host = self.headers.get("Host")
+        if not self.server.hosts.allows(host) and self.path.partition("?")[0] not in OPEN:
+            return 403, self.error_content_type, REFUSED
+        return self.server.pages.answer(self.path, self.headers.get("Accept", ""))
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Write nothing: a probe every few seconds would flood the log."""

@@ -1,0 +1,124 @@
+"""The pages by path: metrics, probes, the status as JSON, and a page for people. No sockets here.
+
+No page queries the broker or the index; it shows what the loop last reported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.resources import files
+from math import isnan
+
+import streamfilter
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.web.showcase import Showcase, Shown
+from streamfilter.process.health import Health
+from streamfilter.process.logs import MASKER
+from streamfilter.process.process_name import instance
+
+Answer = tuple[int, str, bytes]
+"""Status code, content type, body."""
+
+OPEN = frozenset({"/livez", "/readyz", "/metrics"})
+"""Pages without texts and ids: they answer under any host name, for probes and scrapes."""
+STATIC = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Returns the page of each path."""
+
+    health: Health
+    metrics: Metrics
+    showcase: Showcase = field(default_factory=Showcase)
+    shown: Shown = field(default_factory=Shown)
+
+    @property
+    def _table(self) -> dict[str, Callable[[str], Answer]]:
+        return {
+            "/metrics": self._scrape,
+            "/livez": self._live,
+            "/readyz": self._ready,
+            "/status": self._status,
+        }
+
+    def answer(self, path: str, accept: str = "") -> Answer:
+        """Return the answer for *path*; its query string is ignored."""
+        path = path.partition("?")[0]
+        if path in STATIC:
+            name, content_type = STATIC[path]
+            return 200, content_type, files(__package__).joinpath("page", name).read_bytes()
+        page = self._table.get(path)
+        if page is None:
+            known = sorted([*STATIC, *self._table])
+            return _json(404, {"error": "no such page", "pages": known})
+        return page(accept)
+
+    def _scrape(self, accept: str) -> Answer:
+        content_type, body = self.metrics.expose(accept)
+        return 200, content_type, body
+
+    def _live(self, accept: str) -> Answer:
+        live = self.health.liveness
+        answer = {
+            "live": live.alive,
+            "reason": live.reason,
+            "heartbeat_age_seconds": round(live.age_seconds, 3),
+            "bound_seconds": live.bound_seconds,
+        }
+        return _json(200 if live.alive else 503, answer)
+
+    def _ready(self, accept: str) -> Answer:
+        status, ready = self.health.status, self.health.ready
+        answer = {"ready": ready, "state": status.state, "detail": status.detail}
+        return _json(200 if ready else 503, answer)
+
+    def _status(self, accept: str) -> Answer:
+        status, live = self.health.status, self.health.liveness
+        answer = {
+            "version": streamfilter.__version__,
+            "state": status.state,
+            "detail": status.detail,
+            "ready": self.health.ready,
+            "live": live.alive,
+            "uptime_seconds": round(self.health.uptime_seconds, 1),
+            "scheme": status.scheme,
+            "index_id": status.index_id,
+            "topic": self.shown.topic,
+            "group": self.shown.group,
+            "instance": instance(),
+            "tasks": list(status.tasks),
+            "owners": dict(status.owners),
+            "positions": dict(status.positions),
+            "lag": dict(status.lag),
+            "verdicts": self.metrics.verdicts(),
+            "index_documents": status.documents,
+            "index_since_seconds": _known(self.metrics.value("index_oldest_timestamp_seconds")),
+            "index_expected_bytes": _known(self.metrics.value("index_expected_bytes")),
+            "index_bytes": _known(self.metrics.value("index_bytes")),
+            "restore_remaining_records": status.restore_remaining,
+            "mode": self.shown.mode,
+            "threshold": self.shown.threshold,
+            "quality": self.metrics.quality(),
+            "similarities": self.metrics.similarities(),
+            "show_payloads": self.shown.payloads,
+            "latest": self.showcase.as_dicts(),
+        }
+        return _json(200, answer)
+
+
+def _known(number: float) -> float | None:
+    """Return a gauge's *number*, or None where it is not known yet: JSON has no NaN."""
+    return None if isnan(number) else number
+
+
+def _json(code: int, value: object) -> Answer:
+    # A reason may contain a library's message, which may quote a setting.
+    body = MASKER.mask(json.dumps(value, indent=2, ensure_ascii=True)).encode() + b"\n"
+    return code, "application/json", body

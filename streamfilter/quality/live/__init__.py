@@ -1,0 +1,1 @@
+"""Live: an audit of the verdicts of a running process, and its figures."""

@@ -1,0 +1,125 @@
+"""The audit: compares a random sample of arrivals with the whole index, to measure recall.
+
+Withheld documents were verified, so their matches are known. It is not known how many documents
+were called unique although the index had a similar one. So the audit chooses a few arrivals by a
+keyed hash. In the background it compares each with every document that was remembered before it,
+one slice of the index at a time. It compares token samples directly, without signatures, bands or
+buckets. It does not check the sketcher (a text that was split wrongly is wrong here too), nor the
+estimate for sets above 1,024 tokens.
+
+*Rounds.* While one sample is compared with the index, the next one is gathered from new arrivals.
+A sample holds at most `SAMPLE_MAX` documents, those with the lowest hashes. So memory is bounded,
+whatever the size of the index and the length of a round. Every arrival of a round is equally
+likely to be chosen, which is all that a confidence interval needs (`figures`).
+
+A round has four results. "Similar" means a Jaccard similarity of at least the policy's threshold
+for the pair:
+
+- *true positive*: withheld as a near-duplicate, and similar to a document before it.
+- *false positive*: withheld as a near-duplicate, and similar to none.
+- *false negative*: judged unique, although similar to a document before it. The round also finds
+  the cause (`CAUSES`).
+- *true negative*: judged unique, and similar to none.
+
+Two kinds of arrivals are counted in the round's population, but not compared. Equal texts were
+already compared by 128 bits, and a text withheld for containment claims no similarity.
+
+*Forgetting.* A document that the horizon has passed is on disk until its window is dropped, so the
+audit can still compare with it. If a window is dropped before a sample was compared with it, that
+sample is given up, and the figures are of other arrivals. Documents that tombstones and updates
+removed are gone at once: `Round.forgotten` counts them.
+
+The audit does not see these, nor texts too short to be signed. It never changes a verdict. The
+choice depends only on the log, but the counts are kept in the process: a restart loses the sample
+that was being gathered. A batch that is read again after a rewind is not audited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamfilter.index.protocol import Index
+from streamfilter.matching.pipeline import Judgement
+from streamfilter.matching.verdict.policy import MatchPolicy
+from streamfilter.quality.live.audit_sample import AuditSample
+from streamfilter.quality.live.audit_scan import Round, Scan
+from streamfilter.similarity.columns import I64, KeysOf
+from streamfilter.similarity.sketch import Sketches
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How many arrivals are audited, and how much time that may take."""
+
+    arrivals: float = 0.0
+    """Share of the judged documents that may be chosen, 0 to 1; 0: no audit."""
+    time: float = 0.02
+    """Share of the engine's time that comparing may take."""
+
+
+OFF = Rates()
+
+
+class Audit:
+    """Audits the verdicts of one index, in the order of judgement; reads nothing at its start."""
+
+    def __init__(self, rates: Rates, policy: MatchPolicy, index: Index, keys_of: KeysOf) -> None:
+        """Begin with an empty sample; *index* is read later, a slice at a time."""
+        # The audit compares sets of shingles; records with fields have none.
+        self._rates = OFF if policy.fields else rates
+        self._policy, self._index, self._keys_of = policy, index, keys_of
+        self._stored_from = 0
+        """First ordinal that the index held when the last batch was written."""
+        self._next = AuditSample.up_to(self._rates.arrivals)
+        self._scan: Scan | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether there is a sample to compare."""
+        return self._scan is not None or self._next.size > 0
+
+    def batch(
+        self,
+        sketches: Sketches,
+        judgement: Judgement,
+        *,
+        first_ordinal: int,
+        since: I64 | None = None,
+        removed: int = 0,
+    ) -> None:
+        """Choose among a new batch that has been written: row i has the ordinal first + i.
+
+        Args:
+            sketches: Of the batch.
+            judgement: Of the batch.
+            first_ordinal: Ordinal of its first document.
+            since: (n,) the lowest ordinal that each document might match; None: 0.
+            removed: Number of stored documents that its tombstones and updates have removed.
+        """
+        if self._rates.arrivals <= 0:
+            return
+        self._end_windows(self._index.windows[0].first_ordinal)
+        self._next.take(sketches, judgement.decisions, first_ordinal, since=since)
+        self._next.forgotten += removed
+        if self._scan is not None:
+            self._scan.sample.forgotten += removed
+
+    def _end_windows(self, stored_from: int) -> None:
+        """Begin anew where documents have gone, with their window, before they were compared."""
+        if stored_from > self._stored_from:
+            self._next = AuditSample.up_to(self._rates.arrivals)
+            if self._scan is not None and self._scan.cursor < stored_from:
+                self._scan = None
+        self._stored_from = stored_from
+
+    def look(self) -> Round | None:
+        """Compare with the next slice of the index; return the round if this completes it."""
+        if self._scan is None:
+            if not self._next.size:
+                return None
+            self._scan = Scan(self._next.closed(), self._policy, self._keys_of)
+            self._next = AuditSample.up_to(self._rates.arrivals)
+        if not self._scan.slice(self._index):
+            return None
+        ended, self._scan = self._scan, None
+        return ended.result(self._index)

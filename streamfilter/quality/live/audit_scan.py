@@ -1,0 +1,238 @@
+"""The comparison of an audit sample with the whole index: similar pairs, and causes of misses.
+
+Each slice of the index is compared with the whole sample, so the index is read at most once
+a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.protocol import Documents, Index
+from streamfilter.matching.blocking.candidates import collect
+from streamfilter.matching.verdict.policy import MatchPolicy
+from streamfilter.quality.live.audit_sample import ArrivalKind, AuditSample
+from streamfilter.similarity.columns import F64, I64, U64, Flags, KeysOf
+from streamfilter.similarity.minhash import estimate
+from streamfilter.similarity.overlap import Postings, Screen
+
+SLICE_ORDINALS = 128
+"""Ordinals read at a time. A batch waits for one slice at most, which takes some milliseconds."""
+MARGIN = 0.05
+"""The similarity of cut sets is an estimate from up to 1,024 tokens; this is four standard errors.
+If it is closer to the threshold, the audit does not know the truth. It reads the samples that the
+verdict read, so it would confirm each verdict."""
+ORIGINALS_MAX = 32
+"""Originals of one missed arrival that are examined for the cause."""
+
+CAUSES = ("bands", "full_buckets", "max_candidates", "estimate")
+"""Why an arrival was missed, by the original that came closest to a match:
+
+- ``bands``: the two share no key.
+- ``full_buckets``: they share a key, but its bucket was full when the original arrived, and no
+  longer key that they share lists it.
+- ``max_candidates``: the original was listed, but too many others were looked at first.
+- ``estimate``: by their signatures the two were too different to be compared, or to count.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The result of one round: counts of a population, and a random sample of it."""
+
+    population: Mapping[ArrivalKind, int]
+    """Arrivals of the round by kind; unsigned ones are `ArrivalKind.OTHER`."""
+    uncertain: int
+    """Near-duplicates of the population whose evidence leaves doubt: their sets were cut."""
+    doubted: I64
+    """(len(DOUBTS),) near-duplicates of the population by their probability of being wrong."""
+    limit: int
+    """Arrivals whose hash is at most this were chosen."""
+    hashes: U64
+    kinds: NDArray[np.int8]
+    """(n,) `ArrivalKind` of each chosen arrival."""
+    similarity: F64
+    """(n,) similarity of the most similar earlier document; 0: none is similar enough."""
+    equal: Flags
+    """(n,) True where an earlier document has an equal text."""
+    originals: I64
+    """(n,) ordinal of that most similar document; -1: none."""
+    doubts: F64
+    """(n,) probability of being wrong, as the evidence states it."""
+    named: NDArray[np.int8]
+    """(n,) 1: the match that the evidence names is similar, 0: it is not, -1: it was not seen."""
+    causes: NDArray[np.int8]
+    """(n,) place in `CAUSES` of a missed arrival; -1: not missed, or not known to be."""
+    whole: Flags
+    """(n,) True where the truth is known: no cut set is within `MARGIN` of the threshold."""
+    comparisons: int
+    """Number of pairs of a chosen arrival and a document before it."""
+    forgotten: int
+    """Documents that the index forgot during the round; an arrival missed because of one of them
+    may be overlooked."""
+
+    @property
+    def missed(self) -> Flags:
+        """Return which were judged unique although a similar document was certainly there."""
+        missed: Flags = (self.kinds == ArrivalKind.UNIQUE) & (self.similarity > 0) & self.whole
+        return missed
+
+    @property
+    def results(self) -> dict[str, int]:
+        """Return the number of arrivals by result; ``not_known`` if a cut set leaves it open."""
+        near = (self.kinds == ArrivalKind.NEAR) & self.whole
+        unique = (self.kinds == ArrivalKind.UNIQUE) & self.whole
+        similar = self.similarity > 0
+        return {
+            "true_positive": int((near & similar).sum()),
+            "false_positive": int((near & ~similar).sum()),
+            "false_negative": int((unique & similar).sum()),
+            "true_negative": int((unique & ~similar).sum()),
+            "not_known": int(((self.kinds <= ArrivalKind.NEAR) & ~self.whole).sum()),
+        }
+
+    @property
+    def doubting(self) -> Flags:
+        """Return the near-duplicates for which the audit knows whether the evidence was right."""
+        known: Flags = (self.kinds == ArrivalKind.NEAR) & (self.named >= 0) & self.whole
+        return known
+
+    @property
+    def by_cause(self) -> dict[str, int]:
+        """Return how many of the chosen arrivals were missed, by cause."""
+        return {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
+
+
+class Scan:
+    """Compares a sample with the index, one slice after the other."""
+
+    def __init__(self, sample: AuditSample, policy: MatchPolicy, keys_of: KeysOf) -> None:
+        self.sample, self._policy, self._keys_of = sample, policy, keys_of
+        self._chosen = sample.parts[0]
+        n = len(self._chosen.hashes)
+        self._ours = self._chosen.contents
+        self._keys = keys_of(self._ours)
+        self._postings, self._screen = Postings(self._ours.samples), Screen(self._ours.samples)
+        self.cursor = int(self._chosen.horizons.min()) if n else 0
+        """The next ordinal to compare with."""
+        self._end = int(self._chosen.ordinals.max(initial=0))
+        self._similarity, self._originals = np.zeros(n), np.full(n, -1, np.int64)
+        self._equal, self._named = np.zeros(n, bool), np.full(n, -1, np.int8)
+        self._reached: list[dict[int, bool]] = [{} for _ in range(n)]
+        """By unique arrival: original that shares a key with it → whether their signatures are
+        similar enough for a comparison."""
+        self._comparisons = 0
+        self._whole: Flags = np.full(n, policy.sample_modulus == 1)
+        self._cut: Flags = self._ours.set_sizes > policy.whole_up_to
+
+    def slice(self, index: Index) -> bool:
+        """Compare with the next documents; return whether all have been compared."""
+        end = min(self.cursor + SLICE_ORDINALS, self._end)
+        if self.cursor < end:
+            self._compare(index.fetch(np.arange(self.cursor, end)))
+        self.cursor = end
+        return end >= self._end
+
+    def _compare(self, documents: Documents) -> None:
+        chosen, policy = self._chosen, self._policy
+        earlier = np.searchsorted(np.sort(chosen.ordinals), documents.ordinals, "right")
+        reached = np.searchsorted(np.sort(chosen.horizons), documents.ordinals, "right")
+        self._comparisons += int((reached - earlier).sum())
+        self._named[self._names(documents.ordinals)] = 0
+        samples = documents.contents.samples
+        cut = documents.contents.set_sizes > policy.whole_up_to
+        least = policy.threshold if policy.by_size else float(policy.terms(_NONE, _NONE).wanted)
+        if self._cut.any() or cut.any():
+            least -= MARGIN
+        hopeful = np.flatnonzero(self._screen.covers(samples, threshold=least))
+        if not hopeful.size:
+            return
+        rows, ours, similarity = self._postings.similar(samples.at(hopeful), threshold=least)
+        rows = hopeful[rows]
+        seen = documents.ordinals[rows] < chosen.ordinals[ours]
+        seen &= documents.ordinals[rows] >= chosen.horizons[ours]
+        if self._ours.agreeing:
+            seen &= documents.contents.agreement[rows] == self._ours.agreement[ours]
+        wanted = policy.terms(samples.set_sizes[rows], self._ours.set_sizes[ours]).wanted
+        close = np.abs(similarity - wanted) < MARGIN
+        self._whole[ours[seen & close & (cut[rows] | self._cut[ours])]] = False
+        kept = seen & (similarity >= wanted)
+        if kept.any():
+            self._keep(documents, rows[kept], ours[kept], similarity[kept])
+
+    def _names(self, ordinals: I64) -> Flags:
+        """Return which arrivals' evidence names one of the rising *ordinals*."""
+        if not ordinals.size:
+            return np.zeros(len(self._named), np.bool_)
+        named = self._chosen.named
+        at = np.searchsorted(ordinals, named).clip(max=len(ordinals) - 1)
+        found: Flags = ordinals[at] == named
+        return found
+
+    def _keep(self, documents: Documents, rows: I64, ours: I64, similarity: F64) -> None:
+        """Keep the similar pairs: the best of each arrival, and the originals that share a key."""
+        chosen, policy = self._chosen, self._policy
+        theirs, own = documents.contents, self._ours
+        same = (theirs.fingerprints[rows] == own.fingerprints[ours]).all(axis=1)
+        meets = self._keys_of(theirs)[rows, :-1] == self._keys[ours, :-1]
+        slots = policy.slots_of(own.slots)
+        equal = (theirs.signatures[rows] == own.signatures[ours])[:, :slots].sum(axis=1)
+        sizes = own.set_sizes[ours], theirs.set_sizes[rows]
+        alike = policy.terms(*sizes).hopeful(estimate(equal, slots), slots=slots)
+        pairs = (documents.ordinals[rows], ours, similarity, same, meets.any(axis=1), alike)
+        for ordinal, our, value, one, met, like in zip(*(p.tolist() for p in pairs), strict=True):
+            self._equal[our] |= one
+            if ordinal == chosen.named[our]:
+                self._named[our] = 1
+            if value > self._similarity[our]:
+                self._similarity[our], self._originals[our] = value, ordinal
+            reached = self._reached[our]
+            if met and chosen.kinds[our] == ArrivalKind.UNIQUE and len(reached) < ORIGINALS_MAX:
+                reached[ordinal] = like
+
+    def result(self, index: Index) -> Round:
+        """Return the round: what was found, and the causes of the misses."""
+        sample, chosen = self.sample, self._chosen
+        return Round(
+            sample.population, sample.uncertain, sample.doubted, sample.limit,
+            chosen.hashes, self._still_judged(), self._similarity, self._equal, self._originals,
+            chosen.doubts, self._named, self._causes(index), self._whole, self._comparisons,
+            sample.forgotten,
+        )  # fmt: skip
+
+    def _still_judged(self) -> NDArray[np.int8]:
+        """Return the kinds; OTHER if the document that an arrival was withheld for is gone."""
+        kinds = self._chosen.kinds.copy()
+        kinds[(kinds == ArrivalKind.NEAR) & (self._similarity == 0) & (self._named < 0)] = (
+            ArrivalKind.OTHER
+        )
+        return kinds
+
+    def _causes(self, index: Index) -> NDArray[np.int8]:
+        unique = (self._chosen.kinds == ArrivalKind.UNIQUE) & self._whole
+        missed = np.flatnonzero(unique & (self._similarity > 0))
+        causes = np.full(len(self._similarity), -1, np.int8)
+        causes[missed] = CAUSES.index("bands")
+        met = np.array([row for row in missed.tolist() if self._reached[row]], np.int64)
+        if met.size:
+            found = index.probe(self._keys[met], None, self._ours.splitters[met])
+            listing = collect(found.levels, columns=self._keys.shape[1])
+            for i, row in enumerate(met.tolist()):
+                listed = set(listing.ordinals[listing.rows == i].tolist())
+                causes[row] = CAUSES.index(_cause(self._reached[row], listed))
+        return causes
+
+
+def _cause(reached: dict[int, bool], listed: set[int]) -> str:
+    """Return the cause of a miss, from the originals that share a key with the arrival."""
+    alike = [like for ordinal, like in reached.items() if ordinal in listed]
+    if not alike:
+        return "full_buckets"
+    return "max_candidates" if any(alike) else "estimate"
+
+
+_NONE: I64 = np.zeros(0, np.int64)

@@ -1,0 +1,1 @@
+"""Before: what a sample of texts or records says, compared by brute force."""

@@ -1,0 +1,179 @@
+"""The shape of keys (number and size), and the share of pairs that it finds: for the planner.
+
+Everything follows from the probability P(s) that a pair of similarity s shares a key. The false
+negatives are the mean of 1 - P above the threshold. The false positives are the mean of P below it.
+The expected candidates of a document are the sum of P over the earlier documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+
+from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
+from streamfilter.similarity.statistics.curve import (
+    collision_probability,
+    mean,
+    random_probability,
+)
+
+KEY_BYTES = 17
+"""Bytes on disk of one key of one document, measured at a million documents."""
+
+RECORD_BYTES, TOKEN_BYTES = 42, 4
+"""Bytes of a document's record besides its slots, id and tokens; of one token in its sample."""
+
+RANDOM_KEYS_MAX = 32
+"""Random keys that the planner takes: each is one more key to read and write per document."""
+
+CONTAINED_RATIO = 1.5
+"""Texts that are contained in a text of up to this many times their size must be found. Keys find
+pairs by Jaccard similarity, so no shape finds them in texts of any size."""
+
+STEPS = 20
+
+
+class MissesRecall(ValueError):
+    """A shape does not find the wanted share of the pairs; the cure says what would."""
+
+    def __init__(self, got: str, cure: str) -> None:
+        super().__init__(f"{got}: {cure}")
+        self.got, self.cure = got, cure
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many keys a signature has, and what each is made of."""
+
+    bands: int
+    rows: int
+    slots: int = 128
+    layout: str = "bands"
+
+    @classmethod
+    def of(cls, scheme: Scheme) -> Shape:
+        """Return the shape of *scheme*."""
+        return cls(scheme.bands, scheme.rows, scheme.slots, scheme.layout)
+
+    def __str__(self) -> str:
+        return f"{self.bands} x {self.rows}{' random' * (self.layout == 'random')}"
+
+    def probability(self, similarity: float) -> float:
+        """Return the chance that a pair of *similarity* becomes a candidate."""
+        if self.layout == "random":
+            return _random(similarity, self.bands, self.rows, self.slots)
+        return collision_probability(similarity, bands=self.bands, rows=self.rows)
+
+    def cut(self, similarity: float) -> str:
+        """Return the same to three digits: cut, so that a share never looks better than it is."""
+        return f"{int(1_000 * self.probability(similarity)) / 1_000:g}"
+
+    def curve(self, steps: int = STEPS) -> list[tuple[float, float]]:
+        """Return (similarity, probability) from 0 to 1, by default in steps of .05."""
+        points = [round(i / steps, 6) for i in range(steps + 1)]
+        return [(s, self.probability(s)) for s in points]
+
+    def false_negatives(self, threshold: float) -> float:
+        """Return the share of pairs above *threshold* that are not found, if s is uniform."""
+        return 1.0 - mean(self.probability, threshold, 1.0)
+
+    def false_positives(self, threshold: float) -> float:
+        """Return the share of pairs below *threshold* that become candidates, if s is uniform."""
+        return mean(self.probability, 0.0, threshold)
+
+    def candidates(self, spread: Iterable[tuple[float, float]]) -> float:
+        """Return the expected candidates of a document, given the similarities in *spread*.
+
+        Args:
+            spread: (similarity, number of earlier documents of that similarity) each.
+        """
+        return sum(number * self.probability(similarity) for similarity, number in spread)
+
+    def contained(self, containment: float, ratio: float) -> float:
+        """Return the probability to find a text that is contained in one *ratio* times its size."""
+        return self.probability(jaccard_of_contained(containment, ratio))
+
+    def bytes_per_document(self, *, shingles: int = 170, id_bytes: int = 16) -> int:
+        """Return about how many bytes the index keeps of a document, on disk."""
+        keys = KEY_BYTES * (self.bands + 1)  # and the fingerprint's
+        return keys + self.record_bytes(shingles=shingles, id_bytes=id_bytes)
+
+    def record_bytes(self, *, shingles: int = 170, id_bytes: int = 16) -> int:
+        """Return how many of them are its record: what the changelog keeps of it, too."""
+        return RECORD_BYTES + self.slots + id_bytes + TOKEN_BYTES * min(shingles, SAMPLE_TOKENS)
+
+
+def jaccard_of_contained(containment: float, ratio: float = CONTAINED_RATIO) -> float:
+    """Return the similarity of a text to one *ratio* times its size that contains so much of it."""
+    return containment / (1.0 + max(ratio, 1.0) - containment)
+
+
+@lru_cache(maxsize=4_096)
+def _random(similarity: float, bands: int, rows: int, slots: int) -> float:
+    return random_probability(similarity, bands=bands, rows=rows, slots=slots)
+
+
+def plan(
+    threshold: float,
+    *,
+    slots: int,
+    recall: float,
+    layout: str = "bands",
+    also: Sequence[tuple[float, float]] = (),
+) -> Shape:
+    """Return the most selective shape that finds *recall* of the pairs at *threshold*.
+
+    More rows mean fewer false candidates to verify. So the search goes from selective to
+    permissive, and stops at the first row count that finds enough. For that row count it takes no
+    more bands than needed (a multiple of four, or all), because every band is one more key to read
+    and write for each document.
+
+    Args:
+        threshold: Similarity of the pairs that must be found.
+        slots: Number of slots of a signature.
+        recall: Share of these pairs.
+        layout: ``bands`` or ``random``.
+        also: Further similarities, each with the share of its pairs that must be found.
+
+    Raises:
+        ValueError: no shape does.
+    """
+
+    def enough(shape: Shape) -> bool:
+        return all(shape.probability(at) >= share for at, share in ((threshold, recall), *also))
+
+    for rows in range(slots, 0, -1):
+        most = slots // rows if layout == "bands" else min(RANDOM_KEYS_MAX, comb(slots, rows))
+        if not enough(Shape(most, rows, slots, layout)):
+            continue
+        shapes = (Shape(bands, rows, slots, layout) for bands in (*range(4, most, 4), most))
+        return next(filter(enough, shapes))
+    if layout == "bands":
+        raise ValueError(
+            f"{slots} slots cannot reach recall {recall} at similarity {threshold}; "
+            "raise `slots` or lower `recall`"
+        )
+    raise ValueError(
+        f"{RANDOM_KEYS_MAX} random keys of {slots} slots cannot reach recall {recall} at "
+        f"similarity {threshold}; give bands and rows by hand, or lower `recall`"
+    )
+
+
+def require(shape: Shape, *, threshold: float, recall: float) -> None:
+    """Refuse a *shape* that finds less than *recall* of the pairs at *threshold*.
+
+    Raises:
+        MissesRecall: it does; the message names what it finds, and a shape that finds enough.
+    """
+    found = shape.probability(threshold)
+    if found >= recall:
+        return
+    try:
+        better = plan(threshold, slots=shape.slots, recall=recall, layout=shape.layout)
+        cure = f"{better} finds {better.probability(threshold):.4f}"
+    except ValueError as error:
+        cure = str(error)
+    got = f"{shape} finds {found:.4f} of the pairs at {threshold:g}, wanted {recall:g}"
+    raise MissesRecall(got, cure)
