@@ -11,11 +11,11 @@ from hypothesis import settings
 
 from deploy.local.jars import BrokerUnavailableError
 from deploy.local.real import RealKafka
-from tests.support import classes, needs
-from tests.support.forge import Forge
-from tests.support.lanes import arrange
+from tests.support.session import classes, needs
+from tests.support.session.forge import Forge
+from tests.support.session.lanes import arrange
+from tests.support.session.trials import Trials, add_options, trials_of
 from tests.support.stage import Stage
-from tests.support.trials import Trials, add_options, trials_of
 
 # Some environments forbid bytecode: each child would compile everything anew, half a second each.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(
 
 @pytest.fixture
 def trials(request: pytest.FixtureRequest) -> Iterator[Trials]:
-    """How often a fault is tried here: see `tests.support.trials.short_and_long`."""
+    """How often a fault is tried here: see `tests.support.session.trials.short_and_long`."""
     yield from trials_of(request)
 
 

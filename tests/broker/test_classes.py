@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from deploy.local.jars import find_java, kafka_jars
-from tests.support import classes
+from tests.support.session import classes
 
 
 def said(*arguments):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.lanes import arrange
+from tests.support.session.lanes import arrange
 
 
 def item(name, *marks):

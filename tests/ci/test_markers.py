@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.needs import NAMES, reached
+from tests.support.session.needs import NAMES, reached
 
 pytest_plugins = "pytester"
 

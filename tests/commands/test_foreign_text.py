@@ -11,7 +11,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.config.starter import StarterFile
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.terminal_escapes import inline, visible
-from tests.support.terminal import in_terminal
+from tests.support.machine.terminal import in_terminal
 
 WORDS = "the old mill by the river was sold to a young family from the city on monday"
 ESC = "\x1b[2J\x1b]0;owned\x07"

@@ -11,7 +11,7 @@ from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import propose
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.preflight.proposals import described
-from tests.support.terminal import in_terminal
+from tests.support.machine.terminal import in_terminal
 
 TEXT = "the old mill by the river was sold to a young family from the city"
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streamfilter import Deduplicator, cli
-from tests.support.terminal import in_terminal
+from tests.support.machine.terminal import in_terminal
 
 
 @pytest.mark.slow

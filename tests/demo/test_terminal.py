@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.terminal import in_terminal
+from tests.support.machine.terminal import in_terminal
 
 pytestmark = pytest.mark.slow  # each starts a broker and a filter
 BOARD = re.compile(r"\x1b\[(\d+)F\x1b\[J")

@@ -21,16 +21,16 @@ from typing import Any
 from deploy.local.real import RealKafka
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.process.child import Child
-from tests.faults.disks import Disks
-from tests.faults.expected import beginning_of
+from tests.faults.causes.disks import Disks
+from tests.faults.causes.proxy import Proxy
 from tests.faults.feeder import Feeder
-from tests.faults.oracle import Finding
-from tests.faults.proxy import Proxy
-from tests.faults.recording import Watcher
+from tests.faults.judging.expected import beginning_of
+from tests.faults.judging.oracle import Finding
+from tests.faults.judging.recording import Watcher
+from tests.faults.judging.verdict import judge_stage, tasks_of
 from tests.faults.story import Story, reach_of
 from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
 from tests.faults.tally import POINTS, Tally
-from tests.faults.verdict import judge_stage, tasks_of
 from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, alter_topic, end_offsets, start_offsets
 from tests.truth.changelog import Failure

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deploy.local.real import RealKafka
-from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, PRODUCE, Proxy, Weather
+from tests.faults.causes.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, PRODUCE, Proxy, Weather
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage

@@ -18,12 +18,12 @@ from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
-from tests.faults.expected import history_of
-from tests.faults.oracle import Finding, judge, judge_index
-from tests.faults.recording import Recording, Watcher, record_run
+from tests.faults.judging.expected import history_of
+from tests.faults.judging.oracle import Finding, judge, judge_index
+from tests.faults.judging.recording import Recording, Watcher, record_run
 from tests.faults.story import Story
-from tests.kafka.test_standby import scraped
-from tests.support.forge import Forge
+from tests.kafka.recovery.test_standby import scraped
+from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 from tests.truth.changelog import windows_at
 from tests.truth.history import History

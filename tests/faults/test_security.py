@@ -21,10 +21,9 @@ from confluent_kafka.admin import (
 
 from deploy.local.real import RealKafka
 from streamfilter import cli
+from tests.kafka.recovery.test_standby import scraped
 from tests.kafka.story import records, texts
-from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess
-from tests.support.forge import Forge
 from tests.support.secure import (
     Authority,
     Right,
@@ -34,6 +33,7 @@ from tests.support.secure import (
     secure_properties,
     set_password,
 )
+from tests.support.session.forge import Forge
 from tests.support.stage import SEED as SEED_OF_STAGE
 from tests.support.stage import Stage
 

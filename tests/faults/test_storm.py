@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from deploy.local.real import RealKafka
+from tests.faults.causes.nemesis import PROCESS_FAULTS, Nemesis
+from tests.faults.causes.proxy import Proxy
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
-from tests.faults.nemesis import PROCESS_FAULTS, Nemesis
-from tests.faults.proxy import Proxy
 from tests.faults.tally import ROWS
 from tests.long.kills import faults_for
-from tests.support.forge import Forge
+from tests.support.session.forge import Forge
 
 STORM_SECONDS, SOAK_SECONDS = 5.0, 25.0
 """Of each of four protocols, and of the soak: what is judged is what came of it, however much."""

@@ -8,8 +8,8 @@ import random
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from tests.kafka.recovery.test_standby import scraped
 from tests.kafka.story import die_at, id_of, index_of, records, texts, wipe
-from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.topics import Input, alter_topic, end_offsets

@@ -7,8 +7,8 @@ import pytest
 
 from streamfilter.cli import main
 from tests.filter.conftest import Desk
+from tests.filter.formats.tables import FORMATS
 from tests.filter.stories import lines_of, stories, write
-from tests.filter.tables import FORMATS
 
 SCOPED = ("--set", "index.scope_field=/tenant")
 TEXT = " ".join(f"w{number}" for number in range(40))

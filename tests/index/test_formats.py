@@ -18,8 +18,8 @@ from streamfilter.index.format import FORMAT
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
+from tests.index.damage.test_crash import CAP, batch, opened
 from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity
-from tests.index.test_crash import CAP, batch, opened
 from tests.support.old_version import unpack
 
 FORMATS = Path(__file__).parent / "formats"

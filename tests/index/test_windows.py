@@ -26,6 +26,8 @@ from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.model import EVER, Window
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL, MakeIndex
+from tests.index.damage.test_crash import CAP
+from tests.index.damage.test_crash import opened as opened_before
 from tests.index.samples import (
     SLOTS,
     as_a_kill_leaves_it,
@@ -35,8 +37,6 @@ from tests.index.samples import (
     random_keys,
     removals,
 )
-from tests.index.test_crash import CAP
-from tests.index.test_crash import opened as opened_before
 from tests.index.test_formats import BATCHES, unpacked
 from tests.support.columns import same_columns
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kafka.story import TIMESTAMP, verdicts
 from tests.support.filter_process import FilterProcess, Status
-from tests.support.memory import MIB, limited, peak_bytes
+from tests.support.machine.memory import MIB, limited, peak_bytes
 from tests.support.topics import Input
 
 SEED = 20_261_146

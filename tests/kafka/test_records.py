@@ -10,8 +10,8 @@ import pytest
 from streamfilter.model import Record
 from streamfilter.process.health import State
 from streamfilter.stops import Stop
+from tests.engine.test_error_policy import VALUES, World
 from tests.kafka.story import TIMESTAMP, id_of
-from tests.kafka.test_error_policy import VALUES, World
 from tests.support.stage import Stage
 from tests.support.topics import Input, create_topics, header
 

@@ -4,7 +4,7 @@ Directories, processes and changelogs are measured from outside, not asked of th
 first third of the looks is for the memory to fill. Flat is what has, in the last third, a median
 of at most `GROWN_MAX` times that of the second; of the changelog's bytes a segment on each broker
 may come to it, for they are freed by the segment. What a process hoards in a long life is held by
-`tests/kafka/test_outages_leak_nothing.py`: here kills would hide it.
+`tests/kafka/outages/test_outages_leak_nothing.py`: here kills would hide it.
 """
 
 import contextlib

@@ -30,15 +30,15 @@ from deploy.local.real import RealKafka
 from streamfilter.assembly import WINDOW_DOCUMENTS
 from streamfilter.bench.machine import machine, versions
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
-from tests.faults.elements import (
+from tests.faults.causes.elements import (
     LIMIT_FAULTS,
     NETWORK_FAULTS,
     ONE_BROKER_FAULTS,
     THREE_BROKER_FAULTS,
 )
+from tests.faults.causes.nemesis import ARMED_SHARE, PROCESS_FAULTS, Fault, Nemesis
+from tests.faults.causes.proxy import Proxy
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
-from tests.faults.nemesis import ARMED_SHARE, PROCESS_FAULTS, Fault, Nemesis
-from tests.faults.proxy import Proxy
 from tests.faults.tally import POINTS, ROWS, Tally
 from tests.long.flatness import SMALL_SEGMENTS, Looking, grown
 

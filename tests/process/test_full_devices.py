@@ -14,7 +14,7 @@ from streamfilter.bench.result import Options
 from streamfilter.commands.bench import _save as save
 from streamfilter.stops import NoRoom
 from tests.filter.stories import lines_of, stories, write
-from tests.support.disk import fill, small_file_system
+from tests.support.machine.disk import fill, small_file_system
 
 pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
 

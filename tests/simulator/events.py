@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulator.broker import Partition, Transactional
-from tests.simulator.log import CHANGELOG, INPUT
+from tests.simulator.cluster.broker import Partition, Transactional
+from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.simulator.world import OUTPUTS
 from tests.truth.history import UNIQUE
 

@@ -27,9 +27,9 @@ from collections.abc import Sequence
 from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Changes
 from streamfilter.stops import ExitCode
-from tests.simulator.broker import Partition
+from tests.simulator.cluster.broker import Partition
+from tests.simulator.cluster.log import CHANGELOG
 from tests.simulator.disk import Disk
-from tests.simulator.log import CHANGELOG
 from tests.simulator.world import World
 from tests.truth.changelog import Failure, anew_at, read_batches, windows_at
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, Expected, History

@@ -26,8 +26,8 @@ from streamfilter.matching.blocking.forgetting import Forgetting, removals_of
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.tasks import changelog_rewrite, index_storage, restore, standby, task, task_start
 from tests.simulator import chapters, world
+from tests.simulator.cluster.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.disk import SimIndex
-from tests.simulator.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.oracle import Watcher
 from tests.simulator.texts import keys_of
 

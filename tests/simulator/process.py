@@ -35,9 +35,9 @@ from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
 from streamfilter.tasks.task import Task
+from tests.simulator.cluster.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
+from tests.simulator.cluster.membership import SimClock, SimMembership
 from tests.simulator.disk import Disk, SimStore
-from tests.simulator.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
-from tests.simulator.membership import SimClock, SimMembership
 from tests.simulator.texts import SCHEME, SEED, THRESHOLD
 from tests.simulator.world import SOCKET_SECONDS, TRANSACTION_SECONDS, Crash, Failure, Life, World
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE

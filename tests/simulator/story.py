@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from streamfilter.matching.law import Arrival, Settings
 from tests.simulator import chapters, events, oracle
-from tests.simulator.broker import Txn
-from tests.simulator.log import CHANGELOG, INPUT
+from tests.simulator.cluster.broker import Txn
+from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.simulator.process import CANDIDATES, Process
 from tests.simulator.texts import THRESHOLD, draw, forgetting, sketch_of, source
 from tests.simulator.world import FAR_FUTURE, Shape, World

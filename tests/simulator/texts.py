@@ -15,7 +15,7 @@ from streamfilter.model import Record, Source
 from streamfilter.similarity.columns import U64, Contents
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from tests.simulator.log import INPUT
+from tests.simulator.cluster.log import INPUT
 from tests.truth.history import Input
 
 SCHEME = Scheme(bands=4, rows=2, slots=8)

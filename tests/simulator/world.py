@@ -8,8 +8,8 @@ from typing import Any
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import InputTopic
-from tests.simulator.broker import Broker
-from tests.simulator.group import Group
+from tests.simulator.cluster.broker import Broker
+from tests.simulator.cluster.group import Group
 from tests.truth.changelog import Failure
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 

@@ -1,0 +1,1 @@
+"""The engine's rules on scripted ports, without a broker."""

@@ -1,0 +1,1 @@
+"""The changelog: its bytes, its replay, and how it is cut off."""

@@ -1,0 +1,534 @@
+"""What the engine does with each class of error, on scripted ports."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from streamfilter.documents.reader import Reader
+from streamfilter.engine.batches.batch_preparation import Incoming
+from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.engine.batches.pace import Pace
+from streamfilter.engine.clock_and_worker import Inline
+from streamfilter.engine.filter_observer import FilterObserver
+from streamfilter.engine.messages.changelog import BatchRecord as ChangelogBatch
+from streamfilter.engine.messages.changelog import encode_batch
+from streamfilter.engine.messages.changelog_header import HEADER, kind_of
+from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.parts import BatchLimits, Parts
+from streamfilter.engine.ports import (
+    Abortable,
+    Denied,
+    Entry,
+    Layout,
+    Moves,
+    OutcomeUnknown,
+    ProducerFenced,
+    Retriable,
+    Worker,
+)
+from streamfilter.engine.start_checks import Names
+from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS
+from streamfilter.engine.writer_check import MARKER
+from streamfilter.index.directory.identity import Identity, decode_identity
+from streamfilter.index.errors import DiskFull
+from streamfilter.index.format import FORMAT
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import Applied, Changes, Index
+from streamfilter.matching.batch import Rules
+from streamfilter.matching.pipeline import MatchPolicy
+from streamfilter.model import BatchMark, Source, Span
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.process.health import Health, State
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.stops import Fenced, Stop
+from streamfilter.tasks.open_transactions import HELD_SECONDS
+from streamfilter.tasks.plan import Plan
+from streamfilter.tasks.service import REPLACEMENTS_MAX, Service
+from streamfilter.tasks.task import Task
+from tests.engine.scripted import FakeClock, FakeMembership, ListReader, ScriptedLog
+from tests.kafka.story import texts
+
+SEED = 20_261_126
+SCHEME = Scheme(bands=16, rows=6)
+STYLE = Style(False, "annotate", SCHEME.fingerprint, 0.8)
+GAINED = Moves(gained=frozenset({0}))
+TRANSACTION = ["begin", "produce", "produce", "flush", "send_offsets", "commit"]
+STORIES = texts(random.Random(SEED), 40)
+VALUES = [json.dumps({"id": f"d{n}", "text": text}).encode() for n, text in enumerate(STORIES)]
+
+
+class FullIndex(MemoryIndex):
+    """An index whose disk is full for some writes."""
+
+    full = 0
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.tried: list[Changes] = []
+
+    def apply(self, changes: Changes) -> Applied:
+        self.tried.append(changes)
+        if self.full:
+            self.full -= 1
+            raise DiskFull("the disk is full")
+        return super().apply(changes)
+
+
+class MemoryStore:
+    """A store that survives its tasks."""
+
+    where = "memory"
+
+    def __init__(self) -> None:
+        self.index = FullIndex(SCHEME.widths)
+        self._identity: Identity | None = None
+
+    def identity(self) -> Identity | None:
+        return self._identity
+
+    def decode(self, encoded: bytes) -> Identity:
+        return decode_identity(encoded)
+
+    def open(self, identity: Identity) -> FullIndex:
+        self._identity = identity
+        return self.index
+
+    def wipe(self) -> None:
+        self.index, self._identity = FullIndex(SCHEME.widths), None
+
+
+class World:
+    """A service on scripted ports."""
+
+    def __init__(
+        self,
+        *,
+        batch: int = 10,
+        worker: Worker | None = None,
+        latency: float = 0.02,
+        values: Sequence[bytes] | None = None,
+        reader: Reader | None = None,
+        style: Style = STYLE,
+        dead: str | None = "dead",
+    ) -> None:
+        self._worker, self._latency, self._style = worker or Inline(), latency, style
+        self.clock = FakeClock()
+        self.log = ScriptedLog(VALUES if values is None else list(values), self.clock)
+        self._reader = reader or Reader()
+        self.membership = FakeMembership(self.clock)
+        self.membership.moves.append(GAINED)
+        self.store = MemoryStore()
+        self.health = Health(clock=self.clock.monotonic)
+        self.metrics = Metrics(self.health)
+        self._batch = batch
+        self._outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
+        self._to = Destinations(
+            "unique", "duplicates", dead, 1, outputs, dict.fromkeys(outputs, 1_000_000)
+        )
+        process = Observer(self.metrics, self.health, self.clock)
+        self._observer = FilterObserver(process, self._to)
+        self.service = Service(self.membership, self._task, process, self.clock, latency=latency)
+
+    def _task(self, number: int, index: Index | None) -> Task:
+        parts = Parts(
+            source=self.log,
+            sink=self.log,
+            changelog=self.log,
+            layout=lambda: Layout(1, self._outputs),
+            member=self.membership.member,
+            clock=self.clock,
+            observer=self._observer,
+            incoming=Incoming(self._reader, self._to, self._style.shadow),
+            forwarder=Forwarder(self._to, self._style),
+            rules=Rules(MatchPolicy(), partial(Source, "in")),
+            bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
+            breaker=Breaker(0.5),
+            pace=Pace(self.clock, 10.0),
+            worker=self._worker,
+        )
+        names = Names("group", "in", "changelog/0", "memory")
+        identity = Identity(
+            "00" * 16, FORMAT, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15"
+        )
+        plan = Plan(number, names, SCHEME, 8, "earliest", False, lambda: identity)
+        return Task(plan, parts, self.store, index)
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.service.turn()
+
+    def until(self, offset: int) -> None:
+        """Take turns until *offset* is committed."""
+        for _ in range(200):
+            if self.log.offsets.get(0) == offset:
+                return
+            self.turn()
+        raise AssertionError(f"{offset} was never committed: {self.log.calls[-20:]}")
+
+    def result(self) -> list[tuple[str, bytes | None]]:
+        return [(out.topic, out.value) for out in self.log.outputs]
+
+
+def undisturbed() -> World:
+    world = World()
+    world.until(40)
+    return world
+
+
+def assert_as_undisturbed(world: World, *, changelog: bool = True) -> None:
+    world.until(40)
+    world.turn(3)  # whatever is owed
+    calm = undisturbed()
+    assert world.result() == calm.result()
+    assert not changelog or world.log.changelog[1:] == calm.log.changelog[1:]
+    assert world.store.index.progress.positions == {0: 40}
+    assert len(world.store.index) == len(calm.store.index)
+
+
+@pytest.mark.parametrize(
+    ("call", "under_way"),
+    [("produce", True), ("flush", True), ("send_offsets", False), ("commit", False)],
+)
+def test_an_abortable_error_aborts_polls_the_group_and_tries_the_same_batch_again(call, under_way):
+    """With a new producer if records may be under way: they would swallow the next ones."""
+    world = World()
+    world.until(10)
+    world.log.errors[call].append(Abortable("rebalanced"))
+    world.log.calls.clear()
+    world.turn()
+    assert world.log.calls[-1] == "abort"
+    assert world.log.offsets == {0: 10}
+    world.until(20)
+    assert ("open" in world.log.calls) is under_way
+    assert_as_undisturbed(world)
+
+
+class LateLog(ScriptedLog):
+    """What is aborted keeps its offsets, and each of them costs a reader its time."""
+
+    def abort(self) -> None:
+        if self._open is not None:
+            self.changelog += [b""] * (len(self._open[1]) + MARKER)
+        super().abort()
+
+    def read(self, start: int, end: int) -> ListReader:
+        return LateReader(super().read(start, end), self._clock)
+
+
+class LateReader(ListReader):
+    """Reads an offset in a second, and gives what was committed."""
+
+    def __init__(self, reader: ListReader, clock: FakeClock) -> None:
+        super().__init__(list(reader._entries), reader._end)
+        self._clock = clock
+
+    def read(self, count: int, timeout: float) -> list[Entry]:
+        self._clock.sleep(1.0)
+        return [entry for entry in super().read(1, timeout) if entry.value]
+
+
+def test_what_cannot_be_read_while_a_transaction_is_open_is_read_by_a_start() -> None:
+    """It was tried for ever: each attempt left its own records, and the next had more to read."""
+    world = World()
+    world.log = LateLog(VALUES, world.clock)
+    world.until(10)
+    world.log.errors["send_offsets"].append(Abortable("a standby joined"))
+    producers = world.log.producers
+    world.until(20)
+    assert world.log.calls.count("abort") == 2
+    assert world.log.producers == producers + 1
+    assert_as_undisturbed(world, changelog=False)
+
+
+def test_an_idle_producer_runs_its_callbacks() -> None:
+    """Its reports were left in its queue: after an outage it looked cut off until the next one."""
+    world = World()
+    world.until(40)
+    served, calls = world.log.served, list(world.log.calls)
+    world.turn(200)
+    assert world.log.served > served
+    assert world.log.calls == calls, "no transaction: it was idle"
+
+
+def test_an_idle_process_waits_even_with_a_latency_of_nothing() -> None:
+    """It took a whole core: each turn asked for records, and waited for none."""
+    world = World(latency=0.0)
+    world.until(40)
+    begun = world.clock.now
+    world.turn(100)
+    assert world.clock.now - begun >= 1.0
+
+
+def test_after_an_abort_a_revoke_drops_the_batch_and_what_gets_the_task_starts_whole() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["send_offsets"].append(Abortable("unknown member"))
+    world.turn()
+    world.membership.moves.append(Moves(gone=frozenset({0}), lost=True))
+    world.turn()
+    assert world.health.status.state is State.STANDBY
+    assert world.log.calls[-1] == "close"
+    world.log.calls.clear()
+    world.membership.moves.append(GAINED)
+    world.until(20)
+    assert world.log.calls[:2] == ["open", "committed"]
+    assert_as_undisturbed(world)
+
+
+def test_a_retriable_commit_is_called_again_and_the_producer_replaced_after_it() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["commit"].append(Retriable("timed out"))
+    world.log.calls.clear()
+    world.until(20)
+    assert world.log.calls[-7:] == [*TRANSACTION, "commit"]
+    producers = world.log.producers
+    world.until(30)
+    assert world.log.producers == producers + 1
+    assert_as_undisturbed(world)
+
+
+def test_a_slow_commit_costs_the_producer_too() -> None:
+    world = World()
+    world.until(10)
+    world.log.commit_seconds = 11.0
+    world.until(20)
+    world.log.commit_seconds = 0.0
+    world.until(30)
+    assert world.log.producers == 2
+    assert_as_undisturbed(world, changelog=False)  # the next batches are smaller
+
+
+@pytest.mark.parametrize("call", ["begin", "flush", "send_offsets", "commit", "abort"])
+def test_an_unknown_outcome_starts_over_with_step_one(call: str) -> None:
+    world = World()
+    world.until(10)
+    if call == "abort":
+        world.log.errors["flush"].append(Abortable("lost"))
+    world.log.errors[call].append(OutcomeUnknown("fatal"))
+    world.log.calls.clear()
+    world.until(20)
+    assert world.log.calls.count("open") == 1
+    assert_as_undisturbed(world)
+
+
+def test_a_commit_whose_reply_was_lost_is_found_committed_and_not_repeated() -> None:
+    world = World()
+    world.until(10)
+    commit = world.log.commit
+
+    def committed_but_silent() -> None:
+        world.log.commit = commit  # type: ignore[method-assign]
+        commit()
+        raise OutcomeUnknown("the reply was lost")
+
+    world.log.commit = committed_but_silent  # type: ignore[method-assign]
+    world.until(20)
+    assert_as_undisturbed(world)
+
+
+def test_errors_without_end_end_the_process() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["flush"].extend([OutcomeUnknown("fatal")] * 20)
+    with pytest.raises(Stop):
+        world.turn(200)
+    assert world.log.calls.count("open") == 1 + REPLACEMENTS_MAX
+
+
+def test_a_fence_with_a_lost_place_is_the_end_with_76() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["send_offsets"].append(ProducerFenced("by a newer instance"))
+    world.membership.moves.extend([Moves(), Moves(gone=frozenset({0}), lost=True)])
+    with pytest.raises(Fenced, match="taken over by another process"):
+        world.turn(3)
+    assert world.log.offsets == {0: 10}
+
+
+def test_a_fence_without_a_lost_place_is_a_transaction_that_was_too_old() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["commit"].append(ProducerFenced("timed out"))
+    world.until(20)
+    assert world.log.producers == 2
+    assert_as_undisturbed(world)
+
+
+def test_fenced_again_and_again_ends_with_76() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["flush"].extend([ProducerFenced("by a newer instance")] * 20)
+    with pytest.raises(Fenced, match="again and again"):
+        world.turn(200)
+
+
+def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(caplog):
+    world = World()
+    earliest = world.log.start_positions
+    world.log.start_positions = lambda partitions, start: {0: 20}  # type: ignore[method-assign]  # of a group that began late
+    world.until(40)
+    world.log.start_positions = earliest  # type: ignore[method-assign]
+    before, documents = len(world.result()), len(world.store.index)
+    world.log.offsets = {0: 0}
+    world.membership.moves.append(GAINED)
+    world.turn()
+    world.until(40)
+    said = [message for message in caplog.messages if "was rewound" in message]
+    assert len(said) == 1
+    assert "What was judged gets the verdict it had" in said[0]
+    assert "what never was (before the group's first start" in said[0]
+    again = world.result()[before:]
+    assert again[:20] == [("unique", value) for value in VALUES[:20]]
+    assert again[20:] == world.result()[:before]
+    assert len(world.store.index) == documents
+
+
+def test_an_open_transaction_of_others_that_holds_the_input_back_is_named_once(caplog):
+    caplog.set_level("WARNING", "streamfilter.run")  # an earlier test may have left INFO
+    world = World()
+    world.until(40)
+    world.log.ends = lambda: {0: 45}  # type: ignore[method-assign]
+    world.log.start_positions = lambda partitions, start: {0: 40}  # type: ignore[method-assign]
+    caplog.clear()
+    end = world.clock.now + 3 * HELD_SECONDS
+    while world.clock.now < end:
+        world.turn()
+    told = [each for each in caplog.messages if "in/0 waits at offset 40" in each]
+    assert len(told) == 1
+    world.log.ends = lambda: {0: 40}  # type: ignore[method-assign]
+    end = world.clock.now + 3 * HELD_SECONDS
+    while world.clock.now < end:
+        world.turn()
+    assert caplog.messages[-1] == "no open transaction holds the input back any more"
+
+
+def test_a_task_is_shown_as_ours_from_its_first_moment_and_no_longer_than_it_is() -> None:
+    world = World()
+    world.log.errors["committed"] += [Retriable("away")] * 5
+    world.turn(2)
+    assert world.health.status.tasks == ("group.0",)
+    world.until(10)
+    world.membership.moves.append(Moves(gone=frozenset({0})))
+    world.turn()
+    assert world.health.status.tasks == ()
+
+
+def test_a_missing_right_is_the_operators() -> None:
+    world = World()
+    world.log.errors["open"].append(Denied("transactional id group.0"))
+    with pytest.raises(Stop, match=r"group\.0") as stop:
+        world.turn(3)
+    assert stop.value.exit_code == 78
+
+
+def test_no_transaction_begins_without_a_place_in_the_group() -> None:
+    world = World()
+    world.until(10)
+    world.membership.generation = -1
+    world.log.calls.clear()
+    world.turn(5)
+    assert world.log.calls == []
+    world.membership.generation = 2
+    assert_as_undisturbed(world)
+
+
+def test_a_full_disk_owes_the_very_same_write_and_nothing_is_judged_meanwhile() -> None:
+    world = World()
+    world.until(10)
+    world.store.index.full = 3
+    world.store.index.tried.clear()
+    world.until(20)
+    calls = len(world.log.calls)
+    world.turn(2)
+    assert world.health.status.state is State.PAUSED_DISK
+    assert not world.health.ready
+    assert len(world.log.calls) == calls
+    world.turn()
+    tried = world.store.index.tried
+    assert len(tried) == 4
+    assert all(each is tried[0] for each in tried)
+    assert_as_undisturbed(world)
+
+
+def test_a_broker_that_is_away_at_the_start_is_waited_for() -> None:
+    world = World()
+    world.log.errors["open"].extend([Retriable("down")] * 5)
+    world.log.errors["committed"].extend([Retriable("no coordinator")] * 2)
+    assert_as_undisturbed(world)
+
+
+def test_an_idle_task_commits_its_offsets_once_an_hour() -> None:
+    world = World()
+    world.until(40)
+    world.turn(3)
+    before = world.log.calls.count("commit")
+    world.log.offsets.clear()  # expired
+    world.clock.sleep(IDLE_COMMIT_SECONDS)
+    world.turn(3)
+    assert world.log.offsets == {0: 40}
+    assert world.log.calls.count("commit") == before + 1
+    assert_as_undisturbed(world)
+
+
+def test_the_same_task_assigned_again_starts_whole() -> None:
+    world = World()
+    world.until(20)
+    world.membership.moves.append(GAINED)
+    world.until(30)
+    assert world.log.producers == 2
+    assert_as_undisturbed(world)
+
+
+def test_consumed_is_the_sum_of_the_verdicts_after_all_that() -> None:
+    world = World(batch=7)
+    for call in ("flush", "send_offsets", "commit"):
+        world.log.errors[call].append(Abortable("lost"))
+    world.until(40)
+    world.turn()
+    assert world.metrics.value("records_consumed_total") == 40
+    assert sum(world.metrics.verdicts().values()) == 40
+    assert world.metrics.value("transactions_total", "aborted") == 3
+
+
+def test_rewound_records_get_their_verdicts_again_and_add_nothing() -> None:
+    world = World()
+    world.until(40)
+    world.turn(2)
+    first = world.result()
+    world.log.offsets = {0: 15}
+    changelog, documents = list(world.log.changelog), len(world.store.index)
+    world.membership.moves.append(GAINED)
+    world.turn(2)
+    assert world.log.offsets == {0: 15}
+    world.until(40)
+    again = [replace(out) for out in world.log.outputs[len(first) :]]
+    assert [(out.topic, out.value) for out in again] == first[15:]
+    assert [out.headers for out in again] == [out.headers for out in world.log.outputs[15:40]]
+    assert world.log.changelog == changelog
+    assert len(world.store.index) == documents
+
+
+def test_an_old_task_goes_on_beyond_the_32nd_bit_of_its_batches_number_and_restores_it() -> None:
+    """50 batches a second reach it after 2.7 years; every start ended with exit 70 from then on."""
+    world = World()
+    world.turn(2)
+    header = next(v for v in world.log.changelog if kind_of(v) == HEADER)
+    world = World()
+    opened = BatchMark(2**32 - 3, 0, 0, (Span(0, 0, 0),))
+    world.log.changelog = [header, encode_batch(ChangelogBatch(opened, -1))]
+    world.log.offsets = {0: 0}
+    assert_as_undisturbed(world, changelog=False)
+    world.turn()
+    index = world.store.index
+    assert index.progress.next_batch == 2**32 + 2
+    world.store.wipe()
+    world.membership.moves.append(GAINED)
+    world.turn(5)
+    assert world.store.index is not index
+    assert list(world.store.index.dump()) == list(index.dump())

@@ -1,0 +1,1 @@
+"""What goes wrong: networks, disks, processes."""

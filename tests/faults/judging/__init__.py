@@ -1,0 +1,1 @@
+"""Whether outputs and index are right after faults."""

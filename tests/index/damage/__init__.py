@@ -1,0 +1,1 @@
+"""Kills, torn logs, failing disks and backups of an index."""

@@ -1,0 +1,1 @@
+"""What the clients refuse, report and renew."""

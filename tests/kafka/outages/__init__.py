@@ -1,0 +1,1 @@
+"""Brokers that are away, slow or hostile, and processes that die."""

@@ -1,0 +1,114 @@
+"""Row 32: the filter's host has a wrong clock, and it jumps. Outputs are as of an undisturbed run.
+
+Only the filter's clock is wrong; the broker's and the records' timestamps are right.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from streamfilter.stops import ExitCode
+from tests.kafka.story import bytes_of, records, texts
+from tests.support.filter_process import FilterProcess
+from tests.support.machine.shifted_clock import ShiftedClock
+from tests.support.stage import Stage
+from tests.support.topics import Input, create_topics
+
+SEED = 20_261_127
+HOUR = 3_600
+DAY = 24 * HOUR
+BATCH = 10
+SETTINGS = {
+    "batch": {"documents": BATCH, "latency": "10s"},  # full batches: every run cuts them alike
+    "kafka": {"session_timeout": "6s"},
+}
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> ShiftedClock:
+    return ShiftedClock(tmp_path_factory.mktemp("clock"))
+
+
+def start(stage: Stage, clock: ShiftedClock, **environment: str) -> FilterProcess:
+    return stage.start(environment={**clock.environment, **environment}, **SETTINGS)
+
+
+def feed(stage: Stage, process: FilterProcess, chunk: Sequence[Input]) -> None:
+    stage.produce(chunk)
+    stage.drain(process)
+
+
+def stop(process: FilterProcess) -> None:
+    """End *process*, which must have been live to its end."""
+    assert process.status()["live"] is True
+    assert process.terminate() == 0, process.told("did not end well")
+
+
+def undisturbed(make_stage: Callable[..., Stage], story: Sequence[Input]) -> object:
+    stage = make_stage()
+    process = stage.start(**SETTINGS)
+    feed(stage, process, story)
+    assert process.terminate() == 0
+    return bytes_of(stage)
+
+
+def test_a_clock_a_day_ahead_that_jumps_to_a_day_behind_changes_nothing(make_stage, clock):
+    story = records(texts(random.Random(SEED), 12 * BATCH))
+    stage = make_stage()
+    clock.shift(DAY)
+    process = start(stage, clock)
+    feed(stage, process, story[: 4 * BATCH])
+    assert changelog_settings(stage)["message.timestamp.type"] == "LogAppendTime"
+    clock.shift(-DAY)
+    feed(stage, process, story[4 * BATCH : 8 * BATCH])
+    stop(process)
+    process = start(stage, clock)  # and a start a day behind
+    feed(stage, process, story[8 * BATCH :])
+    stop(process)
+    assert bytes_of(stage) == undisturbed(make_stage, story)
+
+
+def changelog_settings(stage: Stage) -> Mapping[str, str]:
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, stage.changelog)
+    entries = admin.describe_configs([wanted])[wanted].result(20)
+    return {name: entry.value for name, entry in entries.items()}
+
+
+def test_a_changelog_that_believes_our_clock_is_told_with_the_cure(stage: Stage) -> None:
+    older = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    create_topics(stage.bootstrap, {stage.changelog: 1}, config=older)
+    process = stage.start(**SETTINGS)
+    process.wait_for_state("running")
+    assert process.terminate() == 0
+    said = process.log.read_text()
+    assert "message.timestamp.type=CreateTime" in said
+    assert "more than an hour ahead of the brokers'" in said
+    cure = f"--alter --topic {stage.changelog} --add-config message.timestamp.type=LogAppendTime"
+    assert cure in said
+
+
+def test_a_clock_that_the_changelogs_broker_does_not_believe_is_no_verdict_on_any_record(
+    stage: Stage, make_stage: Callable[..., Stage], clock: ShiftedClock
+) -> None:
+    """Exit 70 at every start, and before it good records were taken for refused ones."""
+    story = records(texts(random.Random(SEED + 3), 4 * BATCH))
+    older = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    create_topics(stage.bootstrap, {stage.changelog: 1}, config=older)
+    clock.shift(0)
+    feed(stage, process := start(stage, clock), story[: 2 * BATCH])
+    stage.produce(story[2 * BATCH : 3 * BATCH])
+    stage.drain(process)
+    clock.shift(2 * HOUR)
+    stage.produce(story[3 * BATCH :])
+    assert process.wait_for_exit() == ExitCode.TEMPORARY, process.told("went on")
+    said = process.log.read_text()
+    assert "the changelog refuses the present time of this host: INVALID_TIMESTAMP" in said
+    assert "mend this host's clock" in said
+    clock.shift(0)
+    stage.drain(process := start(stage, clock))
+    stop(process)
+    assert stage.outputs()["dead_letter"] == []
+    assert bytes_of(stage) == undisturbed(make_stage, story)

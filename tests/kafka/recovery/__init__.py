@@ -1,0 +1,1 @@
+"""Index, changelog and offsets on a real broker: starts, restores, standbys, forgetting."""

@@ -1,0 +1,1 @@
+"""The simulated Kafka: topics, transactions and groups."""

@@ -1,0 +1,1 @@
+"""Disks, clocks, memory and terminals of a test."""

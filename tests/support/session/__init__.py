@@ -1,0 +1,1 @@
+"""What a run of pytest has once: order, markers, processes to fork from."""
