@@ -34,11 +34,7 @@ PIECE = 4_096
 
 
 def html_step() -> Callable[[str], str]:
-    """Return the step that makes of HTML the text that a browser shows.
-
-    Raises:
-        MissingExtra: lxml is not installed.
-    """
+    """Return the step that makes of HTML the text that a browser shows, or raise `MissingExtra`."""
     try:
         from lxml.etree import HTMLParser
     except ImportError as error:

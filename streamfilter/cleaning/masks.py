@@ -108,9 +108,7 @@ MASKS: dict[str, Step] = {
 def step_of(masks: Sequence[Mask]) -> Iterator[tuple[str, Step]]:
     """Yield (name, step) for each of *masks*: ours in the order of `MASKS`, then the user's.
 
-    Raises:
-        MissingExtra: RE2 is not installed, and *masks* has a pattern.
-        ValueError: a mask is unknown, or a pattern invalid.
+    Raises `ValueError` for an unknown mask or an invalid pattern, `MissingExtra` without RE2.
     """
     for each in masks:
         if isinstance(each, str) and each not in MASKS:
@@ -124,13 +122,9 @@ def step_of(masks: Sequence[Mask]) -> Iterator[tuple[str, Step]]:
 
 
 def _user_step(pattern: str, replacement: str) -> Step:
-    """Return the step of the user's own *pattern*.
+    """Return the step of the user's own *pattern*; errors as in `step_of`.
 
     RE2 takes linear time for every pattern and every text. `re` may take exponential time.
-
-    Raises:
-        MissingExtra: RE2 is not installed.
-        ValueError: RE2 does not take the pattern, or it matches nothing or everything.
     """
     try:
         import re2

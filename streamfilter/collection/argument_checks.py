@@ -7,12 +7,7 @@ from numbers import Real
 
 
 def check_id(id: object) -> str:
-    """Return *id* if it can be the id of a document.
-
-    Raises:
-        TypeError: it is no str.
-        ValueError: it holds half of a character (a surrogate), which UTF-8 cannot encode.
-    """
+    """Return *id* if it is a str that UTF-8 can encode; raise `TypeError` or `ValueError`."""
     known = _str("id", id)
     try:
         known.encode()
@@ -22,21 +17,12 @@ def check_id(id: object) -> str:
 
 
 def check_text(text: object) -> str:
-    """Return *text* if it is a str.
-
-    Raises:
-        TypeError: it is no str.
-    """
+    """Return *text* if it is a str, or raise `TypeError`."""
     return _str("text", text)
 
 
 def check_pair(pair: object) -> tuple[str, str]:
-    """Return *pair* if it is an id and a text.
-
-    Raises:
-        TypeError: it is no pair, or one of the two is no str.
-        ValueError: the id is not valid.
-    """
+    """Return *pair* if it is an id and a text; raise `TypeError` or `ValueError`."""
     # A str of two characters has two elements too. An iteration over a dict yields such keys.
     if isinstance(pair, str) or not isinstance(pair, Iterable) or len(two := [*pair]) != 2:
         kind = type(pair).__name__
@@ -47,22 +33,14 @@ def check_pair(pair: object) -> tuple[str, str]:
 
 
 def check_many(ids: Iterable[str]) -> Iterable[str]:
-    """Return *ids* if it is not a single id.
-
-    Raises:
-        TypeError: it is one str, whose characters would be taken for ids.
-    """
+    """Return *ids*; raise `TypeError` for one str, whose characters would be taken for ids."""
     if isinstance(ids, str):
         raise TypeError(f"expected many ids, got one: forget({ids!r:.60})")
     return ids
 
 
 def check_threshold(threshold: object) -> None:
-    """Refuse a *threshold* that is no number. `MatchPolicy` checks its range.
-
-    Raises:
-        TypeError: it is no number.
-    """
+    """Raise `TypeError` if *threshold* is no number. `MatchPolicy` checks its range."""
     if not isinstance(threshold, Real):
         kind = type(threshold).__name__
         raise TypeError(

@@ -329,10 +329,6 @@ class Deduplicator:
 
         Each step checks that the Deduplicator is still open. The lock is free between steps:
         otherwise a caller that stops half-way would lock out all others.
-
-        Raises:
-            DeduplicatorClosed: the Deduplicator was closed between two steps.
-            IndexForked: this process is a forked child of the one that opened it.
         """
         while True:
             self._holder.refuse_child()

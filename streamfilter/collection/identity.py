@@ -41,11 +41,7 @@ WAYS = """
 
 
 def identity_at(path: str | Path | None) -> Identity | None:
-    """Return the identity of the index in *path*; None if a new one would be made.
-
-    Raises:
-        IndexFault: the directory cannot be used; the message says what the caller can do.
-    """
+    """Return the identity of the index in *path*, None if there is none; raise `IndexFault`."""
     with refusing_callers():
         return None if path is None else read_identity(Path(path))
 
@@ -76,11 +72,7 @@ def known_scheme(known: Identity, shingle: str | None, scheme: Scheme | None) ->
 def new_scheme(
     threshold: float | None = None, shingle: str | None = None, scheme: Scheme | None = None
 ) -> Scheme:
-    """Return the scheme for a new index.
-
-    Raises:
-        TypeError, ValueError: an argument is invalid; the message says what to use instead.
-    """
+    """Return the scheme for a new index, or raise `TypeError` or `ValueError`."""
     if shingle is not None and not isinstance(shingle, str):
         raise TypeError(f"shingle is {shingle!r:.60}; write it as a str, such as 'word:3'")
     if scheme is not None and not isinstance(scheme, Scheme):
@@ -140,8 +132,7 @@ def warn_of_missed(scheme: Scheme, threshold: float, *, stacklevel: int) -> None
 def noted_policy(index: Index, threshold: float | None, *, new: bool) -> MatchPolicy:
     """Return the policy of *index*, with *threshold* if it is given, and store it there.
 
-    Raises:
-        ValueError: no `Deduplicator` made the index, so it cannot find documents by id.
+    Raises `ValueError` if no `Deduplicator` made the index: it cannot find documents by id.
     """
     if not new and index.fact(_FACT) is None:
         raise ValueError(
@@ -157,12 +148,7 @@ def noted_policy(index: Index, threshold: float | None, *, new: bool) -> MatchPo
 
 
 def retention_of(documents: int | None) -> Retention:
-    """Return the retention of the last *documents* documents; None: nothing is forgotten.
-
-    Raises:
-        TypeError: *documents* is no integer.
-        ValueError: *documents* is too small.
-    """
+    """Return the retention of the last *documents* documents; None: nothing is forgotten."""
     if documents is not None and not isinstance(documents, Integral):
         kind = type(documents).__name__
         raise TypeError(f"retention_documents={documents!r:.60} ({kind}); expected an int, or None")

@@ -23,11 +23,7 @@ def join_fields(values: Sequence[str], held_out: str = "") -> str:
 
 
 def split_fields(text: str, count: int) -> list[str]:
-    """Return the *count* fields of a joined record and its held-out one.
-
-    Raises:
-        ValueError: *text* is another record, or none.
-    """
+    """Return the *count* fields of a joined record and its held-out one, or raise `ValueError`."""
     parts = text.split(SEPARATOR)
     if len(parts) != count + 1:
         raise ValueError(f"a record has {count} fields and one more, not {len(parts)}")

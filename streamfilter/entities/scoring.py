@@ -123,11 +123,7 @@ def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[
 
 
 def require_library() -> None:
-    """Check that the library that compares fields is installed.
-
-    Raises:
-        MissingExtra: rapidfuzz is not installed.
-    """
+    """Raise `MissingExtra` if the library that compares fields is not installed."""
     try:
         import rapidfuzz  # noqa: F401
     except ModuleNotFoundError:

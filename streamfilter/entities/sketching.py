@@ -29,11 +29,6 @@ class RecordSketcher:
     """Sketches joined records with fields of these kinds, under one secret seed."""
 
     def __init__(self, kinds: Sequence[str], *, seed: bytes) -> None:
-        """Prepare to sketch.
-
-        Raises:
-            ValueError: this version has no such kind.
-        """
         unknown = sorted(set(kinds) - KINDS.keys())
         if unknown:
             raise ValueError(f"this version of streamfilter has no fields of kind {unknown[0]}")

@@ -65,16 +65,9 @@ def discover(
 ) -> Discovery:
     """Return all pairs of *inputs* that share a band key and are similar by *config*.
 
-    Args:
-        config: defines similarity, and where a record has its text.
-        inputs: the files, in their order.
-        seed: seed of the hashes.
-        dead_letter: a file for lines that cannot be read.
-        clusters: the kind of clusters, one of `CLUSTERS`.
-        advanced: called with the number of bytes read since its last call.
-
-    Raises:
-        Stop: an input cannot be read or has another format; names the line and the cure.
+    Lines that cannot be read go to the file *dead_letter*; without one they raise `Stop`. The kind
+    of *clusters* is one of `CLUSTERS`. *advanced* is called with the bytes read since its last
+    call.
     """
     index_settings = config.index.model_copy(update={"bucket_cap": BUCKET_CAP_MAX})
     config = config.model_copy(update={"index": index_settings})

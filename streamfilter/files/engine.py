@@ -14,9 +14,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from streamfilter.config.settings.process import BatchSection
 from streamfilter.files.formats.protocol import Input, Stretch
 from streamfilter.files.placement import Placement
 from streamfilter.files.read_ahead import at_once, some_ahead
@@ -27,9 +29,9 @@ from streamfilter.index.protocol import Changes, Index, Removals
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide, forgets_first
 from streamfilter.matching.blocking.forgetting import CutBatch, named_removals
-from streamfilter.matching.blocking.retention import EVERYTHING, UNLIMITED, Extent, Retention
+from streamfilter.matching.blocking.retention import EVERYTHING, Extent, Retention
 from streamfilter.matching.pipeline import accept
-from streamfilter.model import Decision, Malformed, Record, Span
+from streamfilter.model import Record, Span
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import SchemeMismatch
 from streamfilter.workers.preparing import Preparing
@@ -41,23 +43,15 @@ STRETCH_GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class FilterSettings:
-    """Settings that determine the verdicts and the batches."""
-
-    rules: Rules
-    batch_documents: int = 1_000
-    batch_bytes: int = 8 * 1024 * 1024
-    retention: Retention = UNLIMITED
-    now: int = -1
-    """Start of the run in milliseconds since the epoch: the timestamp of all lines, which have
-    none of their own."""
-
-
-@dataclass(frozen=True, slots=True)
 class Engine:
     """One run over its inputs."""
 
-    settings: FilterSettings
+    batch: BatchSection
+    rules: Rules
+    retention: Retention
+    now: int
+    """Start of the run in milliseconds since the epoch: the timestamp of all lines, which have
+    none of their own."""
     preparing: Preparing
     index: Index
     sources: Sources
@@ -91,19 +85,17 @@ class Engine:
         """Filter one input; record how far it was read, also after an error."""
         number = self.sources.number_of(input_.name)
         known = self.sources.known(number)
-        settings = self.settings
         done, digest, seen = 0, "", 0
         stretches = input_.stretches(
-            documents=settings.batch_documents,
-            size=settings.batch_bytes,
+            documents=self.batch.documents,
+            size=self.batch.bytes,
             boundary=known.lines + 1,
             summed=self.sources.kept,
         )
+        prepare = partial(self.preparing.prepare, partition=number)
         turns = some_ahead if self.ahead else at_once
         try:
-            for stretch, prepared in turns(
-                stretches, lambda each: self._prepare(each.records, number)
-            ):
+            for stretch, prepared in turns(stretches, lambda each: prepare(each.records)):
                 INTERRUPTION.obey()
                 self._step(number, stretch, prepared)
                 done, digest = stretch.end - 1, stretch.digest
@@ -117,10 +109,6 @@ class Engine:
         if done < known.lines:
             raise _changed(input_.name, known.lines)
 
-    def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
-        """Read and sketch a batch; the result depends only on its records."""
-        return self.preparing.prepare(records, partition=number)
-
     def _step(self, number: int, stretch: Stretch, prepared: Callable[[], Prepared]) -> None:
         """Process one batch: first the lines judged before, then the new ones, in line order."""
         whole = prepared()
@@ -129,11 +117,13 @@ class Engine:
         accepted = accept({0: position}, records)
 
         def part(some: Sequence[Record]) -> Prepared:
-            return whole if len(some) == len(records) else self._prepare(some, number)
+            if len(some) == len(records):
+                return whole
+            return self.preparing.prepare(some, partition=number)
 
         if accepted.reread:
             self._note_forgotten(accepted.reread[0].source.topic, number, stretch)
-            self._write(self._decided(part(accepted.reread), EVERYTHING, reread=True))
+            self.placement.write(self._decided(part(accepted.reread), EVERYTHING, reread=True))
         if stretch.end > position:
             span = Span(number, max(position, stretch.start), stretch.end)
             self._take(accepted.new, span, part)
@@ -151,7 +141,7 @@ class Engine:
             decided = self._first(records[:most], part)
             done = len(decided.prepared.records)
             end = span.end if done == len(records) else records[done].source.offset
-            self._write(decided)
+            self.placement.write(decided)
             self.placement.summary.updates += decided.forgotten.updates
             kill_point("batch.decided")
             removals = named_removals(
@@ -167,15 +157,14 @@ class Engine:
         self, records: Sequence[Record], part: Callable[[Sequence[Record]], Prepared]
     ) -> Decided:
         """Judge as many of the new *records* as one batch may hold, from the first one on."""
-        retention, now = self.settings.retention, self.settings.now
         while True:
             prepared = part(records)
-            extent = retention.extent_of(self.index, records, prepared.rows, now)
+            extent = self.retention.extent_of(self.index, records, prepared.rows, self.now)
             try:
                 return self._decided(prepared, extent, reread=False)
             except CutBatch as cut:
                 if cut.ordinals is not None:
-                    return forgets_first(cut.ordinals, retention.rest(self.index))
+                    return forgets_first(cut.ordinals, self.retention.rest(self.index))
                 records = records[: cut.records]
 
     def _note_forgotten(self, name: str, number: int, stretch: Stretch) -> None:
@@ -197,24 +186,12 @@ class Engine:
         return decide(
             prepared,
             self.index,
-            self.settings.rules,
+            self.rules,
             number=progress.next_batch,
             first_ordinal=progress.next_ordinal,
             reread=reread,
             extent=extent,
         )
-
-    def _write(self, decided: Decided) -> None:
-        """Write each record of a batch to its place."""
-        prepared = decided.prepared
-        ids, judged = prepared.ids, zip(prepared.records, decided.outcomes, strict=True)
-        for row, (record, outcome) in enumerate(judged):
-            if isinstance(outcome, Decision):
-                self.placement.judged(record, ids[row], outcome)
-            elif isinstance(outcome, Malformed):
-                self.placement.rejected(record, outcome)
-            else:
-                self.placement.unjudged(record, outcome)
 
 
 def _changes(

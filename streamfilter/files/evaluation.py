@@ -20,7 +20,7 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.model import Verdict
 from streamfilter.quality.judge import evaluate, forwarded
 from streamfilter.quality.report import Report
-from streamfilter.quality.run import Given, Placed, Run, Truth
+from streamfilter.quality.run import Placed, Run, Truth
 from streamfilter.quality.run_reading import digest, given_of, placed_of
 from streamfilter.quality.sample.record_sample import RecordSample, measure_records
 from streamfilter.quality.sample.text_sample import BruteForceSample, measure
@@ -95,27 +95,22 @@ def read_run(
     duplicates: str,
     dead_letter: str | None,
 ) -> Run:
-    """Return the records of *inputs*, and the output that each one went to.
+    """Return the records of *inputs*, and the output that each one went to, or raise `Stop`.
 
     If the configuration drops short texts, any record may be missing: only the filter could say
     which texts are short.
-
-    Raises:
-        Stop: a file cannot be read, or an output has another format; names the line.
     """
-    given = list(_given(inputs, config))
+    reader, droppable = reader_for(config), config.input.short_text == "drop"
+    given = [
+        given_of(record, reader, order=(rank,), droppable=droppable)
+        for rank, record in enumerate(records_in(inputs, config))
+    ]
     forwarded = records_in([unique], config)
     placed = [Placed("unique", Verdict.UNIQUE, digest(each.value or b"")) for each in forwarded]
     placed += _envelopes(duplicates, "duplicates")
     if dead_letter is not None:
         placed += _envelopes(dead_letter, "dead_letter")
     return Run(given, placed)
-
-
-def _given(inputs: Sequence[str], config: Config) -> Iterator[Given]:
-    reader, short_dropped = reader_for(config), config.input.short_text == "drop"
-    for rank, record in enumerate(records_in(inputs, config)):
-        yield given_of(record, reader, order=(rank,), droppable=short_dropped)
 
 
 def _envelopes(path: str, place: str) -> Iterator[Placed]:
@@ -133,11 +128,7 @@ COLUMNS = 3
 
 
 def read_truth(path: str) -> Truth:
-    """Return the pairs in the file at *path*; a first line that begins with ``id_a`` is a header.
-
-    Raises:
-        Stop: it cannot be read, or is no truth file; the message names the line.
-    """
+    """Return the pairs in the file at *path*, without a first line that begins with ``id_a``."""
     lines = ((line.source.offset, line.value or b"") for line in lines_of(path))
     return Truth(_pairs(path, lines))
 

@@ -39,12 +39,7 @@ def format_of(path: str) -> str | None:
 
 
 def open_input(path: str, config: Config, reader: Reader, *, name: str | None = None) -> Input:
-    """Open *path*, known to the index as *name*.
-
-    Raises:
-        Stop: the file cannot be opened, has another format, or lacks the fields that *reader*
-            reads.
-    """
+    """Open *path*, known to the index as *name*; raise `Stop` if *reader* cannot read it."""
     format: str = config.input.file_format
     if format == "auto":
         format = format_of(path) or LINES
@@ -67,9 +62,8 @@ def opened(
 ) -> Iterator[list[Input]]:
     """Open input files; their kept records go to one output file, named *unique*.
 
-    Raises:
-        Stop: a file cannot be read, the schemas differ, or the name *unique* has the suffix of
-            another format.
+    Raises `Stop` if one cannot be read, if their schemas differ, or if *unique* has the suffix of
+    another format.
     """
     with ExitStack() as stack:
         inputs = []
@@ -86,9 +80,6 @@ def read_in(
     """Yield the records of files with their readings, one file after the other.
 
     *advanced* is called with the number of stored bytes read since its last call.
-
-    Raises:
-        Stop: a file cannot be read.
     """
     reader = reader_for(config)
     for path in paths:
@@ -98,11 +89,7 @@ def read_in(
 
 
 def check_read_again(paths: Iterable[str], *, who: str) -> None:
-    """Refuse inputs that *who* cannot read a second time: standard input, pipes, devices.
-
-    Raises:
-        Stop: (usage) names the path.
-    """
+    """Refuse (`Stop`) inputs that *who* cannot read twice: standard input, pipes, devices."""
     for path in paths:
         # If the path may not be inspected, `open` reports the reason later.
         plain = os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
@@ -116,11 +103,7 @@ def check_read_again(paths: Iterable[str], *, who: str) -> None:
 
 
 def records_in(paths: Iterable[str], config: Config) -> Iterator[Record]:
-    """Yield the records of files, one file after the other.
-
-    Raises:
-        Stop: a file cannot be read.
-    """
+    """Yield the records of files, one file after the other, or raise `Stop`."""
     reader = reader_for(config)
     for path in paths:
         with closing(open_input(path, config, reader)) as input_:
@@ -130,9 +113,7 @@ def records_in(paths: Iterable[str], config: Config) -> Iterator[Record]:
 def for_files(config: Config, paths: Sequence[str]) -> Config:
     """Return *config* for the files *paths*: with their format, and with rows as values.
 
-    Raises:
-        ConfigError: a setting does not apply to files.
-        Stop: (usage) the files are of different formats.
+    Raises `ConfigError` if a setting does not apply to files, and `Stop` if their formats differ.
     """
     given = config.input
     format: str = given.file_format
@@ -171,11 +152,7 @@ def _not_in(format: str, config: Config) -> Problem | None:
 
 
 def _refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
-    """Refuse inputs that do not fit in one file, and an output name of another format.
-
-    Raises:
-        Stop: (usage) names the files and the cure.
-    """
+    """Refuse (`Stop`) inputs that do not fit in one file, or that *unique* is not named for."""
     first = inputs[0]
     for other in inputs[1:]:
         why = "their formats differ" if other.format != first.format else first.differs(other)
@@ -234,8 +211,7 @@ def documents_of(
 ) -> Iterator[Document]:
     """Yield each document of *inputs*; records without a text are skipped.
 
-    Raises:
-        BrokenInput: a line cannot be read, unless *rejected* handles it.
+    *rejected* is called for a line that cannot be read; by default it raises `BrokenInput`.
     """
     for record, reading in read_in(inputs, config, advanced=advanced):
         if isinstance(reading, Document):

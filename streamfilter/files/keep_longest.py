@@ -80,12 +80,9 @@ class _Groups:
 def filter_keeping_longest(
     config: Config, job: FileRun, *, advanced: Callable[[int], None] = no_progress
 ) -> Summary:
-    """Run *job*, and keep the longest text of each group.
+    """Run *job*, and keep the longest text of each group; raise `Stop` as `filter_files` does.
 
-    Raises:
-        Stop: an input cannot be read twice, the job keeps a state, or any reason of
-            `filter_files`.
-        Temporary: an input changed before it was read again; the outputs are unchanged.
+    Also refused: a job with a state, and an input that cannot be read twice or has changed.
     """
     if job.state is not None or job.shadow:
         raise Stop(
@@ -105,7 +102,9 @@ def filter_keeping_longest(
             job, unique=str(unique), duplicates=str(duplicates), dead_letter=dead_letter
         )
         summary = filter_files(config, decided, advanced=advanced)
-        groups = _groups(duplicates)
+        groups = _Groups()
+        for record in lines_of(str(duplicates)):
+            groups.add(json.loads(record.value or b"{}"))
         for record in records_in(job.inputs, config):
             groups.measure(record, reader)
         if not groups.measured:
@@ -129,13 +128,6 @@ def _changed(job: FileRun) -> Temporary:
         f"    what stays: {AS_THEY_WERE}\n"
         "    cure: run it again when no program writes to it"
     )
-
-
-def _groups(duplicates: Path) -> _Groups:
-    groups = _Groups()
-    for record in lines_of(str(duplicates)):
-        groups.add(json.loads(record.value or b"{}"))
-    return groups
 
 
 def _place(job: FileRun, config: Config, groups: _Groups, unique: Path, outputs: Outputs) -> int:
@@ -169,7 +161,7 @@ def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:
     if kept == first:
         return own
     by = groups.members[kept].evidence or {}
-    return {**own, "kept": {"by": "longest", "id": by["id"], **_spelled(kept)}}
+    return {**own, "kept": {"by": "longest", "id": by["id"], **envelope.place(kept)}}
 
 
 def _turned(evidence: dict[str, Any], first: Record) -> dict[str, Any]:
@@ -181,14 +173,10 @@ def _turned(evidence: dict[str, Any], first: Record) -> dict[str, Any]:
         "matches": [match],
         "matches_truncated": False,
         "canonical_id": evidence["id"],
-        "source": _spelled(first.source),
+        "source": envelope.place(first.source),
     }
     return envelope.with_payload(turned, first.value) if "payload" in evidence else turned
 
 
 def _source(spelled: dict[str, Any]) -> Source:
     return Source(spelled["topic"], spelled["partition"], spelled["offset"])
-
-
-def _spelled(source: Source) -> dict[str, Any]:
-    return {"topic": source.topic, "partition": source.partition, "offset": source.offset}

@@ -34,11 +34,7 @@ class OutputFile:
     """One output; compressed if its name has such a suffix, for example ``.gz``."""
 
     def __init__(self, path: str) -> None:
-        """Open the output.
-
-        Raises:
-            Stop: (usage) it cannot be written or packed; (temporary) another run is writing it.
-        """
+        """Open the output, or raise `Stop`: (temporary) if another run is writing it."""
         packing = packing_of(path)
         if packing is ZSTANDARD:
             zstandard()
@@ -83,19 +79,11 @@ class OutputFile:
         return file
 
     def write(self, line: bytes) -> None:
-        """Add *line*, which has no line feed.
-
-        Raises:
-            NoRoom: the disk is full.
-        """
+        """Add *line*, which has no line feed, or raise `NoRoom`."""
         self.append(line + b"\n")
 
     def append(self, data: bytes) -> None:
-        """Add *data* as it is.
-
-        Raises:
-            NoRoom: the disk is full.
-        """
+        """Add *data* as it is, or raise `NoRoom`."""
         try:
             self._stream.write(data)
         except OSError as error:
@@ -109,11 +97,7 @@ class OutputFile:
         return self._file.closed
 
     def complete(self) -> None:
-        """Finish the content: after this, only the renaming can fail.
-
-        Raises:
-            NoRoom: the disk is full.
-        """
+        """Finish the content, or raise `NoRoom`: after this, only the renaming can fail."""
         try:
             if self._stream is not self._file:
                 self._stream.close()
@@ -148,11 +132,7 @@ class OutputFile:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write *content*, the file of an answer, atomically.
-
-    Raises:
-        Stop: (usage) it cannot be written; (temporary) the disk is full.
-    """
+    """Write *content*, the file of an answer, atomically, or raise `Stop`."""
     output = OutputFile(str(path))
     try:
         output.append(content)

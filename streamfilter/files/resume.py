@@ -19,6 +19,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +49,13 @@ class Unfinished:
         self._kept, self._index = state / DIRECTORY, index
         self._partial = self._kept.with_suffix(".partial")
 
-    def begin(self, run: BegunRun, *, forgets: bool, create: Callable[[], None]) -> BegunRun:
+    def begin(
+        self, run: BegunRun, *, forgets: bool, create: Callable[[], AbstractContextManager[object]]
+    ) -> BegunRun:
         """Begin *run*; if it repeats an unfinished run, return that one.
 
-        If the index *forgets* documents, a copy of it is kept until `finish`. *create* creates a
-        missing index.
+        If the index *forgets* documents, a copy of it is kept until `finish`. *create* opens the
+        index, and makes a missing one.
         """
         with file_errors(self._kept):
             shutil.rmtree(self._partial, ignore_errors=True)
@@ -65,7 +68,8 @@ class Unfinished:
                 return before
             self.finish()
             if forgets:
-                create()
+                with create():
+                    pass
                 self._keep(run)
         return run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for, sketcher_for
 from streamfilter.config.configuration import Config
-from streamfilter.files.engine import Engine, FilterSettings
+from streamfilter.files.engine import Engine
 from streamfilter.files.formats.lines import STDIN
 from streamfilter.files.inputs import opened as opened_inputs
 from streamfilter.files.outputs import Outputs
@@ -47,12 +47,9 @@ def no_progress(_: int) -> None:
 def filter_files(
     config: Config, job: FileRun, *, advanced: Callable[[int], None] = no_progress
 ) -> Summary:
-    """Run *job* and return its counts.
+    """Run *job* and return its counts, or raise `Stop`: the outputs are then unchanged.
 
     ``advanced`` is called with the number of stored bytes read since its last call.
-
-    Raises:
-        Stop: names the problem and the cure; the outputs are unchanged.
     """
     paths = (job.unique, job.duplicates, job.dead_letter)
     check_paths(job.inputs, [path for path in paths if path is not None])
@@ -77,13 +74,10 @@ def filter_files(
             shadow=job.shadow,
         )
         Engine(
-            settings=FilterSettings(
-                rules=Rules(policy_for(config), sources.origins.locate),
-                batch_documents=config.batch.documents,
-                batch_bytes=config.batch.bytes,
-                retention=retention_for(config),
-                now=state.began,
-            ),
+            batch=config.batch,
+            rules=Rules(policy_for(config), sources.origins.locate),
+            retention=retention_for(config),
+            now=state.began,
             preparing=Preparing(reader, sketcher, crew),
             index=state.index,
             sources=sources,
@@ -95,11 +89,7 @@ def filter_files(
 
 
 def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Refuse paths that would be read twice, and outputs that overwrite each other or an input.
-
-    Raises:
-        Stop: (usage) names the path.
-    """
+    """Refuse (`Stop`) inputs that are named twice, and outputs that would overwrite a file."""
     seen: dict[str, str] = {}
     for path in (*inputs, *outputs):
         is_output = len(seen) >= len(inputs)

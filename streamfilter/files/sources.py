@@ -36,11 +36,7 @@ class Sources:
     """The table of one state directory; without a directory it lasts for this run only."""
 
     def __init__(self, directory: Path | None) -> None:
-        """Read the table.
-
-        Raises:
-            SchemeMismatch: the table exists but cannot be read.
-        """
+        """Read the table, or raise `SchemeMismatch`."""
         self._path = None if directory is None else directory / FILE
         self._known: list[Known] = []
         if self._path is not None and self._path.exists():

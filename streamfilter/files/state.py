@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from streamfilter.assembly import index_for, retention_for
@@ -56,12 +57,9 @@ class OpenState:
 def opened(
     config: Config, state: Path | None, *, seed: bytes | None = None, inputs: Sequence[str] = ()
 ) -> Iterator[OpenState]:
-    """Yield the index in *state* (None: a temporary one) for a run over *inputs*.
+    """Yield the index in *state* (None: a temporary one) for a run over *inputs*, or raise `Stop`.
 
     The seed of a new index is *seed*, else the content of ``index.seed_file``, else random.
-
-    Raises:
-        Stop: the index cannot be used, or stops working; says why.
     """
     try:
         if state is not None:
@@ -75,7 +73,7 @@ def opened(
             run = unfinished.begin(
                 BegunRun(inputs, _now()),
                 forgets=kept.limited or kept.timed or config.input.updates,
-                create=lambda: _create(config, state / DIRECTORY, seed),
+                create=partial(_open, config, state / DIRECTORY, seed),
             )
             with _open(config, state / DIRECTORY, seed) as found:
                 yield OpenState(*found, run.began, unfinished.finish)
@@ -86,12 +84,6 @@ def opened(
         stays = f"{AS_THEY_WERE}; {state} knows what was judged before"
         cure = "make room, and run it again with the same inputs: it writes the outputs whole"
         raise as_stop(fault, WAYS, stays=stays, cure=cure) from fault
-
-
-def _create(config: Config, path: Path, seed: bytes | None) -> None:
-    """Create the index in *path* if there is none, and leave it closed."""
-    with _open(config, path, seed):
-        pass
 
 
 def _now() -> int:
@@ -108,11 +100,7 @@ def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Inde
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a directory that is removed afterwards.
-
-    Raises:
-        NoRoom: its disk is full.
-    """
+    """Yield a directory that is removed afterwards; raise `NoRoom` if its disk is full."""
     with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
         try:
             yield Path(directory)

@@ -21,7 +21,7 @@ from streamfilter.files.formats.avro_codecs import codec
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.formats.compression import Damaged
 from streamfilter.files.formats.lines import InputFile
-from streamfilter.files.formats.protocol import Input, Stretch, stretches_of
+from streamfilter.files.formats.protocol import Input
 from streamfilter.files.outputs import OutputFile
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 from streamfilter.stops import BrokenInput
@@ -37,32 +37,27 @@ BLOCK_BYTES = 64 * 1024
 LONG_BYTES_MAX = 10
 
 
-class AvroTable:
+class AvroTable(InputFile):
     """One container file, read once from its beginning."""
 
     format = "avro"
 
     def __init__(self, path: str, reader: Reader, name: str | None) -> None:
-        """Open *path*, known to the index as *name*, and read its schema.
-
-        Raises:
-            Stop: it cannot be opened, is no Avro file, or lacks the fields that *reader* reads.
-        """
-        self._file = InputFile(path, name=name)
-        self.path, self.name = path, self._file.name
+        """Open *path*, known to the index as *name*, and read its schema, or raise `Stop`."""
+        super().__init__(path, name=name)
         self._rows_read = 0
         with self._damage():
-            self._bytes = _Bytes(self._file.unpacked())
+            self._bytes = _Bytes(self.unpacked())
             metadata = self._header()
             text = metadata.get("avro.schema", b"").decode()
             self.schema = json.loads(text)
             values = AvroValues(text)
             self._read = values.reader(reader.paths).value
-            self._pass_over = values.reader(()).value
+            self._skip = values.reader(()).value
             columns = values.outline().keys()
         self.codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
         self._unpack, self.pack = codec(self.codec, path)
-        self._file.sum(text.encode())
+        self.sum(text.encode())
         check_columns(path, columns, reader)
 
     def _header(self) -> Mapping[str, bytes]:
@@ -80,23 +75,11 @@ class AvroTable:
         self.header, self._bytes.kept = b"".join(self._bytes.kept or ()), None
         return metadata
 
-    def stretches(
-        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
-    ) -> Iterator[Stretch]:
-        """Yield at most *documents* rows at a time; *size* bytes close a stretch earlier.
-
-        No stretch crosses the row *boundary*. If *summed*, each has a digest.
-        """
-        self._file.summed = summed
-        return stretches_of(
-            self._rows(), self._file.read_so_far, documents=documents, size=size, boundary=boundary
-        )
-
-    def _rows(self) -> Iterator[tuple[Row, int]]:
+    def _records(self) -> Iterator[tuple[Row, int]]:
         with self._damage():
             for row in self._decoded():
                 raw = row.value or b""
-                self._file.sum(raw)
+                self.sum(raw)
                 yield row, len(raw)
 
     def _decoded(self) -> Iterator[Row]:
@@ -108,7 +91,7 @@ class AvroTable:
                 try:
                     named, at = self._read(data, at)
                 except UnicodeDecodeError:
-                    named, at = self._pass_over(data, at)
+                    named, at = self._skip(data, at)
                     trouble = Malformed(ErrorCode.BAD_UTF8, "a string is not UTF-8")
                 if begun == at:
                     raise Broken("a record of no bytes")
@@ -134,7 +117,7 @@ class AvroTable:
         """Turn errors of a damaged file into `BrokenInput`, which says how far it can be read."""
         try:
             yield
-        except (*BROKEN_VALUE, *_BROKEN_FILE) as error:
+        except (*BROKEN_VALUE, RecursionError, ValueError, Damaged) as error:
             why = "nested too deep" if isinstance(error, RecursionError) else error
             where = f"after row {self._rows_read}" if self._rows_read else "at its beginning"
             raise BrokenInput(f"{self.path}: damaged Avro data {where}: {why}") from None
@@ -147,10 +130,6 @@ class AvroTable:
         """Return why the schemas differ, None if they are the same."""
         same = isinstance(other, AvroTable) and other.schema == self.schema
         return None if same else "their schemas differ"
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 table = AvroTable
@@ -222,6 +201,3 @@ class _Bytes:
             if byte < 128:
                 return (value >> 1) ^ -(value & 1)
         raise Broken("an integer of more than 64 bits")
-
-
-_BROKEN_FILE = (RecursionError, ValueError, Damaged)

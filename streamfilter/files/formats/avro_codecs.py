@@ -28,12 +28,7 @@ Codec = tuple[Callable[[bytes, int], bytes], Callable[[bytes], bytes]]
 
 
 def codec(name: str, path: str) -> Codec:
-    """Return the codec *name* of the file at *path*.
-
-    Raises:
-        BrokenInput: the codec is not supported; names the cure.
-        Stop: (usage) its library is not installed; names the cure.
-    """
+    """Return the codec *name* of the file at *path*, or raise `BrokenInput` or `Stop`."""
     if name == "null":
         return lambda data, limit: data, lambda data: data
     if name == "deflate":

@@ -21,11 +21,7 @@ def lacks(columns: Sequence[str], needed: Sequence[Sequence[Path]]) -> Sequence[
 
 
 def check_columns(path: str, columns: Sequence[str], reader: Reader) -> None:
-    """Refuse the file at *path* if its *columns* do not fit *reader*.
-
-    Raises:
-        BrokenInput: names the duplicate column, or the missing one and those of the file.
-    """
+    """Raise `BrokenInput` if the *columns* of the file at *path* do not fit *reader*."""
     missing = lacks(columns, reader.needed)
     if missing is not None:
         raise BrokenInput(_missing(path, columns, missing))

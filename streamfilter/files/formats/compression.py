@@ -83,11 +83,7 @@ class _Zstandard:
 
 
 def zstandard() -> Any:
-    """Return the Zstandard library.
-
-    Raises:
-        Stop: (usage) it is not installed; names the cure.
-    """
+    """Return the Zstandard library, or raise `Stop` (usage) with the cure."""
     try:
         import zstandard
     except ModuleNotFoundError:
@@ -161,9 +157,7 @@ def packing_of(path: str) -> Packing | None:
 def packing_in(raw: BufferedReader, path: str) -> Packing | None:
     """Return the packing of the file *raw* by its first bytes, None if it is not packed.
 
-    Raises:
-        BrokenInput: the packing is not supported; names it and the cure.
-        Stop: (usage) its library is not installed.
+    Raises `BrokenInput` for a packing that is not supported, and `Stop` if its library is missing.
     """
     begin = raw.peek(16)[:16]
     for magic, (what, command) in _FOREIGN.items():
@@ -241,11 +235,7 @@ def _step(unpacker: Any, data: bytes, size: int) -> bytes:
 
 
 def unpack(packing: Packing, data: bytes, limit: int) -> bytes:
-    """Return the unpacked content of *data*, one stream.
-
-    Raises:
-        Damaged: the data is cut short, or unpacks to more than *limit* bytes.
-    """
+    """Return *data*, one stream, unpacked; raise `Damaged` if it is cut, or larger than *limit*."""
     unpacker = packing.unpacker()
     found, held = [], 0
     for at in range(0, len(data), packing.piece):

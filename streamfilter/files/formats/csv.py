@@ -14,7 +14,6 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain, count, islice
-from typing import Any
 
 from streamfilter.documents.fields.pointers import Path, Unreadable
 from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT
@@ -22,9 +21,9 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.files.formats.columns import check_columns, lacks
 from streamfilter.files.formats.lines import InputFile
-from streamfilter.files.formats.protocol import Input, Stretch, stretches_of
+from streamfilter.files.formats.protocol import Input
 from streamfilter.files.formats.wrong_layout import BOM
-from streamfilter.files.outputs import OutputFile
+from streamfilter.files.outputs import LinesWriter, OutputFile
 from streamfilter.model import ErrorCode, Malformed, Source
 from streamfilter.stops import BrokenInput
 
@@ -32,28 +31,23 @@ DELIMITERS = ",;\t|"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class CsvTable:
+class CsvTable(InputFile):
     """One CSV file, read once from its beginning."""
 
     format = "csv"
 
     def __init__(self, path: str, reader: Reader, name: str | None) -> None:
-        """Open *path*, known to the index as *name*, and read its first row.
-
-        Raises:
-            Stop: it cannot be opened, or lacks the columns that *reader* reads.
-        """
+        """Open *path*, known to the index as *name*, and read its first row, or raise `Stop`."""
         limit = reader.limits.document_bytes
-        self._file = InputFile(path, name=name, limit=limit)
-        self.path, self.name = path, self._file.name
+        super().__init__(path, name=name, limit=limit)
         # A limit of the csv module, for the whole process: nothing else here reads CSV.
         csv.field_size_limit(limit)
-        raws = self._file.raw_lines()
+        raws = self.raw_lines()
         seen: list[bytes] = []
         self.header, self.delimiter, lines = self._first_row(raws, seen, reader.needed, limit)
         self.first = b"".join(seen[:lines])
-        self._file.sum(self.first)
-        self._row_lines = RowLines(chain(seen[lines:], raws), self._file, self.delimiter, limit)
+        self.sum(self.first)
+        self._row_lines = RowLines(chain(seen[lines:], raws), self, self.delimiter, limit)
         check_columns(path, self.header, reader)
         self._wanted = {
             key: self.header.index(key)
@@ -98,19 +92,7 @@ class CsvTable:
             raise BrokenInput(message)
         return max(rows, key=lambda each: len(each[0]))
 
-    def stretches(
-        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
-    ) -> Iterator[Stretch]:
-        """Yield at most *documents* rows at a time; *size* bytes close a stretch earlier.
-
-        No stretch crosses the row *boundary*. If *summed*, each has a digest.
-        """
-        self._file.summed = summed
-        return stretches_of(
-            self._rows(), self._file.read_so_far, documents=documents, size=size, boundary=boundary
-        )
-
-    def _rows(self) -> Iterator[tuple[Row | None, int]]:
+    def _records(self) -> Iterator[tuple[Row | None, int]]:
         yield None, 0  # the first row
         for number, (raw, cells, trouble) in enumerate(self._parsed(), 2):
             line = raw.removesuffix(b"\n")
@@ -144,21 +126,16 @@ class CsvTable:
         broken = None if raw.isascii() else _no_utf_8(named)
         return Row(source, raw, named=named, trouble=broken)
 
-    def writer(self, output: OutputFile) -> CsvWriter:
+    def writer(self, output: OutputFile) -> LinesWriter:
         """Return a writer of rows, which begins with the first row of this file."""
-        return CsvWriter(output, self.first)
+        output.write(self.first.removesuffix(b"\n"))
+        return LinesWriter(output)
 
     def differs(self, other: Input) -> str | None:
         """Return why the first rows differ, None if they are the same."""
-        same = isinstance(other, CsvTable) and (self.header, self.delimiter) == (
-            other.header,
-            other.delimiter,
-        )
+        ours = self.header, self.delimiter
+        same = isinstance(other, CsvTable) and ours == (other.header, other.delimiter)
         return None if same else "their first rows name different columns"
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 table = CsvTable
@@ -183,12 +160,6 @@ class RowLines:
         return self
 
     def __next__(self) -> str:
-        """Return the next line.
-
-        Raises:
-            Unreadable: TOO_LARGE; the rest of the row was skipped.
-            BrokenInput: the row has no end.
-        """
         raw = self._taken()
         self._row.append(raw)
         self._held += len(raw)
@@ -294,8 +265,7 @@ def _in_words(error: csv.Error | None) -> str:
 def _begun(raws: Iterator[bytes], seen: list[bytes], limit: int) -> Iterator[str]:
     """Yield all lines of a file: first those *seen*, then *raws*, which are added to *seen*.
 
-    Raises:
-        csv.Error: the first row has more than *limit* bytes.
+    Raises `csv.Error` if the first row has more than *limit* bytes.
     """
     held = 0
     for at in count():
@@ -318,18 +288,3 @@ def _no_utf_8(named: Mapping[str, str]) -> Malformed | None:
         except UnicodeEncodeError:
             return Malformed(ErrorCode.BAD_UTF8, f"the cell of column {key} is not UTF-8")
     return None
-
-
-class CsvWriter:
-    """Writes rows unchanged."""
-
-    def __init__(self, output: OutputFile, first: bytes) -> None:
-        self._output = output
-        output.write(first.removesuffix(b"\n"))
-
-    def add(self, record: Any) -> None:
-        """Write *record* unchanged."""
-        self._output.write(record.value or b"")
-
-    def finish(self) -> None:
-        """Write nothing: CSV has no footer."""

@@ -35,7 +35,7 @@ LINE_BYTES_MAX = 256 * 1024 * 1024
 
 
 class InputFile:
-    """One input of lines, read once from its beginning."""
+    """One input, read once from its beginning; without a format of rows, by lines."""
 
     format = "lines"
 
@@ -47,13 +47,10 @@ class InputFile:
         limit: int = LINE_BYTES_MAX,
         json_values: bool = False,
     ) -> None:
-        """Open *path* (``-`` is standard input), known to the index as *name*.
+        """Open *path* (``-`` is standard input), known to the index as *name*, or raise `Stop`.
 
         Not much more than *limit* bytes of a line are kept. *json_values* means that each line
         must be JSON, so that an error can name another layout.
-
-        Raises:
-            Stop: (usage) it cannot be opened.
         """
         self.path = path
         # A file name need not be UTF-8, but what is written about it must be.
@@ -79,10 +76,7 @@ class InputFile:
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
     ) -> Iterator[Stretch]:
-        """Yield at most *documents* lines at a time; *size* bytes close a stretch earlier.
-
-        No stretch crosses the line *boundary*. If *summed*, each has a digest.
-        """
+        """Yield the records in stretches, as `Input.stretches` says."""
         self.summed = summed
         return stretches_of(
             self._records(), self.read_so_far, documents=documents, size=size, boundary=boundary
@@ -123,12 +117,7 @@ class InputFile:
             raise BrokenInput(message) from None
 
     def unpacked(self) -> BufferedReader:
-        """Return a reader of the unpacked content.
-
-        Raises:
-            BrokenInput: the packing is not supported.
-            Stop: (usage) its library is not installed.
-        """
+        """Return a reader of the unpacked content; errors as in `packing_in`."""
         # Only on the first read: standard input may send nothing for a while.
         packing = packing_in(self._raw, self.path)
         if packing is None:
@@ -156,8 +145,9 @@ class InputFile:
         """Return a writer of lines."""
         return LinesWriter(output)
 
-    def differs(self, other: Input) -> None:
-        """Return None: one file can hold any lines."""
+    def differs(self, other: Input) -> str | None:
+        """Return why one file cannot hold the records of both: None, it can hold any lines."""
+        return None
 
     def close(self) -> None:
         """Close the input; standard input stays open."""
@@ -166,11 +156,7 @@ class InputFile:
 
 
 def lines_of(path: str) -> Iterator[Record]:
-    """Yield the records of a file of lines.
-
-    Raises:
-        Stop: it cannot be read.
-    """
+    """Yield the records of a file of lines, or raise `Stop`."""
     with closing(InputFile(path)) as input_:
         yield from records_of(input_)
 

@@ -106,12 +106,7 @@ class ParquetTable:
     format = "parquet"
 
     def __init__(self, path: str, reader: Reader, name: str | None) -> None:
-        """Open *path*, known to the index as *name*, and read its metadata.
-
-        Raises:
-            Stop: it cannot be opened, is no Parquet file, or lacks the columns that *reader*
-                reads.
-        """
+        """Open *path*, known to the index as *name*, and read its metadata, or raise `Stop`."""
         if path == STDIN or (os.path.exists(path) and not os.path.isfile(path)):
             raise Stop(
                 f"{path} is read once and forwards, and Parquet is read from its end\n"
@@ -343,11 +338,7 @@ class _Sink:
 
 
 def _refuse_list_views(path: str, schema: Any) -> None:
-    """Refuse columns of list views: pyarrow reads them as arrays that it cannot convert or write.
-
-    Raises:
-        BrokenInput: names the columns and the cure.
-    """
+    """Raise `BrokenInput` for list views: pyarrow can neither convert nor write them."""
     views = [each.name for each in schema if "list_view<" in str(each.type)]
     if views:
         raise BrokenInput(

@@ -26,11 +26,7 @@ _FOREIGN = {
 
 
 def begun(lines: Iterator[bytes], path: str, json_values: bool) -> Iterator[bytes]:
-    """Check the first *lines* of the file at *path*, and return all lines.
-
-    Raises:
-        BrokenInput: the lines are not records; names the detected format and the cure.
-    """
+    """Return all *lines* of the file at *path*; raise `BrokenInput` if they are no records."""
     first = [*islice(lines, LINES_SEEN if json_values else 1)]
     what = _foreign(first) or (_layout(first) if json_values else None)
     if what is not None:

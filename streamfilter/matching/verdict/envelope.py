@@ -93,7 +93,7 @@ def evidence(
         "canonical_id": best["id"],  # the document forwarded in its place
         "scheme": scheme,
         "p_false_positive": p_false_positive(decision),
-        "source": _place(source),
+        "source": place(source),
     }
 
 
@@ -132,7 +132,7 @@ def rejection(malformed: Malformed, *, source: Source) -> Json:
             "code": malformed.code.value,
             "message": malformed.message,
         },
-        "source": _place(source),
+        "source": place(source),
     }
 
 
@@ -170,14 +170,12 @@ def _match(match: Match) -> Json:
     fields: Json = {"id": match.document_id, "similarity": similarity(match.similarity)}
     if match.containment is not None:
         fields["containment"] = similarity(match.containment)
-    source = match.source
     fields["bands"] = match.bands
-    fields["topic"], fields["partition"] = source.topic, source.partition
-    fields["offset"] = source.offset
-    return fields
+    return fields | place(match.source)
 
 
-def _place(source: Source) -> Json:
+def place(source: Source) -> Json:
+    """Return where a record came from, as evidence spells it."""
     return {"topic": source.topic, "partition": source.partition, "offset": source.offset}
 
 
