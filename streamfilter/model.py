@@ -48,6 +48,15 @@ SEED_BYTES = 16
 
 DUPLICATES = frozenset({Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE})
 
+OUTPUTS = {
+    Verdict.UNIQUE: "unique",
+    Verdict.PASSTHROUGH: "unique",
+    **dict.fromkeys(DUPLICATES, "duplicates"),
+    Verdict.REJECTED: "dead_letter",
+}
+"""The output of a record by its verdict; a dropped record has none. In shadow mode, all records
+that are not rejected go to ``unique``."""
+
 
 class ErrorCode(StrEnum):
     """The closed set of reasons for a dead letter."""

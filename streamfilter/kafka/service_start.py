@@ -229,8 +229,6 @@ def _destinations(config: Config, found: Topics) -> Destinations:
         unique=output.unique,
         duplicates=output.duplicates,
         dead_letter=output.dead_letter,
-        inputs=topics.layout_of(config, found).placing,
-        outputs={name: found[name].partitions for name in limits},
         limits={name: min(size, int(own or size)) for name, size in limits.items()},
         changelog_limit=min(remembers, int(own or remembers)),
         compacted={name for name in limits if found[name].compacted},

@@ -268,7 +268,7 @@ class TaskFactory:
             scheme=config.scheme().fingerprint,
             threshold=config.similarity.threshold,
         )
-        return Forwarder(self.destinations, style)
+        return Forwarder(self.destinations, style, self.partitions.layout)
 
     def _new_identity(self) -> Identity:
         scheme = self.config.scheme()

@@ -232,12 +232,14 @@ assert b"streamfilter_batches_total 1.0" in metrics.expose()[1]
 """,
     "A header": """
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.ports import Layout
 from streamfilter.model import Decision, Record, Source, Verdict
 names = ("unique", "duplicates", "dead")
-places = Destinations(*names, 1, dict.fromkeys(names, 1), dict.fromkeys(names, 10_000))
+places = Destinations(*names, dict.fromkeys(names, 10_000))
+layout = Layout(1, dict.fromkeys(names, 1))
 style = Style(shadow=False, duplicates_mode="annotate", scheme="s", threshold=0.8)
 record = Record(Source("in", 0, 0), b"key", b"four", (), 0)
-out = Forwarder(places, style).judged(record, "d", Decision(Verdict.EXACT_DUPLICATE))
+out = Forwarder(places, style, layout).output(record, Decision(Verdict.EXACT_DUPLICATE), "d")
 assert ("__streamfilter.source.bytes", b"4") in out.headers
 """,
     "A setting": """
@@ -269,7 +271,7 @@ assert pair.beside.why == "they meet; similarity 0.8750 reaches the threshold 0.
     "A place for dead letters": """
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
-from streamfilter.kafka.brokers.topics import Topic, problems_of
+from streamfilter.kafka.brokers.topics import Topic, layout_of, problems_of
 from streamfilter.kafka.service_start import _destinations, needed
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 config = load_config((), {}, overrides=("input.topic=news",))
@@ -280,9 +282,9 @@ assert config.output.dead_letters == ["news.dead-letter", "news.too-large"]  # `
 assert problem.key == "output.too_large"
 found = {name: Topic(1, {}) for name in config.topics.values()}
 places = _destinations(config, found)
-forwarder = Forwarder(places, Style(False, "annotate", "s", 0.8))
+forwarder = Forwarder(places, Style(False, "annotate", "s", 0.8), layout_of(config, found))
 record = Record(Source("in", 0, 0), b"key", b"four", (), 0)
-topics = [forwarder.unjudged(record, Malformed(c, "")).topic for c in ErrorCode]
+topics = [forwarder.output(record, Malformed(c, "")).topic for c in ErrorCode]
 assert set(topics) == {"news.dead-letter", "news.too-large"}
 assert places.role_of("news.too-large") == "dead_letter"
 del found["news.too-large"]

@@ -7,6 +7,7 @@ from jsonschema import Draft202012Validator
 
 import streamfilter
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.ports import Layout
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
@@ -50,10 +51,10 @@ def test_a_near_duplicates_evidence_is_the_documented_example_to_the_byte() -> N
 
 @pytest.mark.parametrize("decision", [NEAR, EXACT, SAMPLED, UNIQUE])
 def test_headers_say_what_the_envelope_says(decision: Decision) -> None:
-    places, topics = dict.fromkeys(("u", "d"), 1), dict.fromkeys(("u", "d"), 10_000)
+    layout, limits = Layout(1, dict.fromkeys(("u", "d"), 1)), dict.fromkeys(("u", "d"), 10_000)
     style = Style(shadow=True, duplicates_mode="annotate", scheme="a1b2c3d4", threshold=0.8)
-    forwarder = Forwarder(Destinations("u", "d", None, 1, places, topics), style)
-    out = forwarder.judged(Record(SOURCE, None, b"{}"), "doc-9", decision)
+    forwarder = Forwarder(Destinations("u", "d", None, limits), style, layout)
+    out = forwarder.output(Record(SOURCE, None, b"{}"), decision, "doc-9")
     assert out is not None
     told, said = evidence(decision), {PREFIX + "matches": envelope.encode([]), **dict(out.headers)}
     flat = {name: told[name] for name in ("schema", "verdict", "id", "scheme", "p_false_positive")}

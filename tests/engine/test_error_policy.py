@@ -127,9 +127,8 @@ class World:
         self.metrics = Metrics(self.health)
         self._batch = batch
         self._outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
-        self._to = Destinations(
-            "unique", "duplicates", dead, 1, outputs, dict.fromkeys(outputs, 1_000_000)
-        )
+        limits = dict.fromkeys(outputs, 1_000_000)
+        self._to = Destinations("unique", "duplicates", dead, limits)
         process = Observer(self.metrics, self.health, self.clock)
         self._observer = FilterObserver(process, self._to)
         self.service = Service(self.membership, self._task, process, self.clock, latency=latency)
@@ -144,7 +143,7 @@ class World:
             clock=self.clock,
             observer=self._observer,
             incoming=Incoming(self._reader, self._to, self._style.shadow),
-            forwarder=Forwarder(self._to, self._style),
+            forwarder=Forwarder(self._to, self._style, Layout(1, self._outputs)),
             rules=Rules(MatchPolicy(), partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
             breaker=Breaker(0.5),

@@ -20,7 +20,7 @@ from streamfilter.engine.messages.forwarding import (
     murmur2,
     partition_for,
 )
-from streamfilter.engine.ports import Abortable, OutcomeUnknown
+from streamfilter.engine.ports import Abortable, Layout, OutcomeUnknown
 from streamfilter.kafka.ports.membership import parse_member
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
@@ -165,21 +165,20 @@ def test_a_key_too_large_for_a_compacted_topic_gives_way_to_one_of_ours(mode: st
     topics = ("unique", "duplicates", "dead")
     to = Destinations(
         *topics,
-        inputs=1,
-        outputs=dict.fromkeys(topics, 1),
         limits={"unique": 10_000, "duplicates": 2_000, "dead": 2_000},
         compacted=set(topics),
     )
     record = Record(Source("t", 3, 9), b"k" * 3_000, b"{")
-    forwarder = Forwarder(to, Style(False, "annotate", "scheme", 0.8))
+    layout = Layout(1, dict.fromkeys(topics, 1))
+    forwarder = Forwarder(to, Style(False, "annotate", "scheme", 0.8), layout)
     if mode == "dead letter":
         malformed = Malformed(ErrorCode.INVALID_JSON, "no JSON", stage="read")
-        left = forwarder.unjudged(record, malformed)
+        left = forwarder.output(record, malformed)
     else:
-        left = forwarder.judged(
+        left = forwarder.output(
             record,
-            "d9",
             Decision(Verdict.EXACT_DUPLICATE, (Match("d1", 1.0, 0, record.source, 0),)),
+            "d9",
         )
     assert left is not None
     assert (left.topic, left.key) == ("dead" if mode == "dead letter" else "duplicates", b"t/3/9")

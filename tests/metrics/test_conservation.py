@@ -65,7 +65,7 @@ def filter_observer(
     metrics: Metrics, health: Health | None = None, retention: Retention = UNLIMITED
 ) -> FilterObserver:
     process = Observer(metrics, health or Health(), SystemClock())
-    return FilterObserver(process, Destinations("u", "d", "x", 1, {}, {}), retention=retention)
+    return FilterObserver(process, Destinations("u", "d", "x", {}), retention=retention)
 
 
 def total(series, name: str) -> float:

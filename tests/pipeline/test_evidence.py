@@ -7,6 +7,7 @@ from itertools import repeat
 import pytest
 
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.ports import Layout
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.matching.verdict.decision import MATCH_BYTES, MATCHES_BYTES_MAX, within
@@ -72,13 +73,13 @@ def test_a_verdict_says_that_matches_were_left_out_for_their_bytes():
 def test_no_output_mode_writes_more_evidence(mode):
     kept = tuple(within(matches_of([LONG] * 8)))
     decision = Decision(Verdict.NEAR_DUPLICATE, kept, "exact_jaccard", matches_truncated=True)
-    places, limits = dict.fromkeys(("u", "d"), 1), dict.fromkeys(("u", "d"), 1_000_000)
+    layout, limits = Layout(1, dict.fromkeys(("u", "d"), 1)), dict.fromkeys(("u", "d"), 1_000_000)
     style = Style(
         shadow=mode == "shadow", duplicates_mode=mode.replace("shadow", "annotate"),
         scheme="a1b2c3d4", threshold=0.8,
     )  # fmt: skip
-    forwarder = Forwarder(Destinations("u", "d", None, 1, places, limits), style)
-    out = forwarder.judged(Record(Source("t", 0, 1), None, b'{"text":"x"}'), "new", decision)
+    forwarder = Forwarder(Destinations("u", "d", None, limits), style, layout)
+    out = forwarder.output(Record(Source("t", 0, 1), None, b'{"text":"x"}'), decision, "new")
     assert out is not None
     headers = dict(out.headers)
     size = len(out.value or b"") + sum(len(name) + len(value or b"") for name, value in out.headers)

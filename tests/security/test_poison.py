@@ -12,15 +12,27 @@ from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
-from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
+from streamfilter.engine.ports import Layout
+from streamfilter.model import (
+    Decision,
+    Document,
+    ErrorCode,
+    Headers,
+    Malformed,
+    Record,
+    Source,
+    Verdict,
+)
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.workers.preparing import Preparing, Read
 
 LIMIT = 1_048_588
-PLACES = Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), dict.fromkeys("udx", LIMIT))
+PLACES = Destinations("u", "d", "x", dict.fromkeys("udx", LIMIT))
 FORWARDER = Forwarder(
-    PLACES, Style(shadow=False, duplicates_mode="annotate", scheme="00000000", threshold=0.8)
+    PLACES,
+    Style(shadow=False, duplicates_mode="annotate", scheme="00000000", threshold=0.8),
+    Layout(1, dict.fromkeys("udx", 1)),
 )
 READER = Reader(limits=Limits(document_bytes=2_000_000, text_characters=100_000, depth=64))
 INCOMING = Incoming(READER, PLACES)
@@ -53,7 +65,7 @@ def test_large_poison_is_a_dead_letter_that_says_where_it_came_from(name):
     (reading,) = INCOMING.forwardable([poison], INCOMING.reader.read_all([poison]))
     assert isinstance(reading, Malformed)
     assert reading.code is code
-    letter = FORWARDER.unjudged(poison, reading)
+    letter = FORWARDER.output(poison, reading)
     assert letter is not None
     told = dict(letter.headers)
     assert told["__streamfilter.error.code"] == code.value.encode()
@@ -77,7 +89,7 @@ def test_repeated_header_names_and_twenty_thousand_small_ones_pass_unharmed():
     whole = record(TEXT, headers)
     (reading,) = INCOMING.forwardable([whole], INCOMING.reader.read_all([whole]))
     assert isinstance(reading, Document)
-    assert FORWARDER._forward(whole).headers == headers
+    assert FORWARDER.output(whole, Decision(Verdict.UNIQUE)).headers == headers
 
 
 def test_a_text_within_its_limit_grows_eighteenfold_at_most():

@@ -323,8 +323,6 @@ def _destinations(partitions: int) -> Destinations:
         unique=UNIQUE,
         duplicates=DUPLICATES,
         dead_letter=DEAD,
-        inputs=partitions,
-        outputs=dict.fromkeys(topics, partitions),
         limits=dict.fromkeys(topics, 1_000_000),
     )
 
@@ -344,8 +342,9 @@ class Placing(Forwarder):
 
 @cache
 def _forwarder(partitions: int) -> Forwarder:
+    outputs = dict.fromkeys((UNIQUE, DUPLICATES, DEAD), partitions)
     style = Style(False, "annotate", FINGERPRINT, THRESHOLD)
-    return Placing(_destinations(partitions), style)
+    return Placing(_destinations(partitions), style, Layout(partitions, outputs))
 
 
 def _identity(rng: random.Random) -> Identity:

@@ -345,7 +345,7 @@ def test_what_no_topic_takes_is_the_same_whatever_read_it():
     """And the time of who reads and sketches is told as sketching, which is most of it."""
     records, took = lines(), []
     limits = {"u": 700, "d": 10**6, "x": 10**6}
-    places = Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), limits, changelog_limit=1_500)
+    places = Destinations("u", "d", "x", limits, changelog_limit=1_500)
     sketcher, found = Sketcher(SCHEME, seed=SEED), []
     with closing(Crew(2)) as crew:
         for each in (Crew(0), crew):

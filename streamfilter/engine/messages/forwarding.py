@@ -20,16 +20,7 @@ from streamfilter.engine.ports import Layout, Outgoing
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.evidence_headers import PREFIX, evidence_headers, our_headers
-from streamfilter.model import (
-    DUPLICATES,
-    Decision,
-    ErrorCode,
-    Headers,
-    Malformed,
-    Record,
-    Unjudged,
-    Verdict,
-)
+from streamfilter.model import OUTPUTS, Decision, ErrorCode, Headers, Malformed, Record, Unjudged
 from streamfilter.stops import ExitCode, Stop
 
 THEIRS = PREFIX + "input."
@@ -45,10 +36,6 @@ class Destinations:
     unique: str
     duplicates: str
     dead_letter: str | None
-    inputs: int
-    """Partitions of the input topic."""
-    outputs: Mapping[str, int]
-    """Partitions of each output topic."""
     limits: Mapping[str, int]
     """Largest record of each output topic, in bytes."""
     compacted: set[str] = field(default_factory=set)
@@ -88,41 +75,42 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
 class Forwarder:
     """Makes the output records of a batch."""
 
-    def __init__(self, destinations: Destinations, style: Style) -> None:
+    def __init__(self, destinations: Destinations, style: Style, layout: Layout) -> None:
         self._to, self._style = destinations, style
         self._scheme = style.scheme.encode()
+        self.place_by(layout)
 
     def place_by(self, layout: Layout) -> None:
-        """Use all partitions of *layout* from now on."""
-        self._to = replace(self._to, inputs=layout.placing, outputs=layout.outputs)
+        """Use the partitions of *layout* from now on."""
+        self._inputs, self._outputs = layout.placing, layout.outputs
 
     def written(self, decided: Decided) -> list[Outgoing]:
         """Return the output records of a batch, in the order of judgement."""
         records, ids = decided.prepared.records, decided.prepared.ids
-        leaving: list[Outgoing | None] = []
-        for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True)):
-            if isinstance(outcome, Decision):
-                leaving.append(self.judged(record, ids[row], outcome))
-            else:
-                leaving.append(self.unjudged(record, outcome))
+        rows = enumerate(zip(records, decided.outcomes, strict=True))
+        leaving = (self.output(record, each, ids.get(row, "")) for row, (record, each) in rows)
         return [each for each in leaving if each is not None]
 
-    def unjudged(self, record: Record, reading: Unjudged | Malformed) -> Outgoing | None:
-        """Return the output for a record that is no document; None if it is dropped."""
-        if isinstance(reading, Malformed):
-            return self._rejected(record, reading)
-        if self._style.shadow:
-            marks = [("verdict", reading.verdict.value), ("reason", reading.reason.value)]
-            return self._forward(record, our_headers(marks))
-        return self._forward(record) if reading.verdict is Verdict.PASSTHROUGH else None
+    def output(
+        self, record: Record, outcome: Decision | Unjudged | Malformed, document_id: str = ""
+    ) -> Outgoing | None:
+        """Return the output of a record; None if it is dropped."""
+        if isinstance(outcome, Malformed):
+            return self._rejected(record, outcome)
+        shadow, output = self._style.shadow, OUTPUTS.get(outcome.verdict)
+        if isinstance(outcome, Decision) and (shadow or output == "duplicates"):
+            return self._with_evidence(record, document_id, outcome)
+        headers = record.headers
+        if shadow and outcome.reason is not None:
+            marks = [("verdict", outcome.verdict.value), ("reason", outcome.reason.value)]
+            headers = theirs_of(record) + our_headers(marks)
+        if output is None and not shadow:
+            return None
+        return self._to_topic(self._to.unique, record, record.value, headers)
 
-    def judged(self, record: Record, document_id: str, decision: Decision) -> Outgoing | None:
-        """Return the output for a judged document; None if it is dropped."""
-        shadow = self._style.shadow
-        if not shadow and decision.verdict not in DUPLICATES:
-            return None if decision.verdict is Verdict.DROPPED else self._forward(record)
+    def _with_evidence(self, record: Record, document_id: str, decision: Decision) -> Outgoing:
         mode = self._style.duplicates_mode
-        if mode == "annotate" or shadow:
+        if mode == "annotate" or self._style.shadow:
             return self._annotated(record, document_id, decision)
         evidence = self._evidence(record, document_id, decision)
         if mode == "envelope":
@@ -140,10 +128,6 @@ class Forwarder:
             scheme=self._style.scheme,
             threshold=self._style.threshold,
         )
-
-    def _forward(self, record: Record, ours: Headers = ()) -> Outgoing:
-        headers = theirs_of(record) + ours if ours else record.headers
-        return self._to_topic(self._to.unique, record, record.value, headers)
 
     def _annotated(self, record: Record, document_id: str, decision: Decision) -> Outgoing:
         """Return the original with the evidence as headers; if that is too large, with less."""
@@ -177,15 +161,9 @@ class Forwarder:
                 "configured, and no record is ever dropped: name a topic for such records",
                 exit_code=ExitCode.CONFIG,
             )
+        said = envelope.rejection(malformed, source=record.source)
         ours = our_headers(
-            [
-                ("error.stage", malformed.stage),
-                ("error.code", malformed.code.value),
-                ("error.message", malformed.message),
-                ("error.topic", record.source.topic),
-                ("error.partition", record.source.partition),
-                ("error.offset", record.source.offset),
-            ]
+            (f"error.{k}", v) for k, v in {**said["error"], **said["source"]}.items()
         )
         theirs = theirs_of(record)
         if malformed.code is ErrorCode.REFUSED:
@@ -205,7 +183,7 @@ class Forwarder:
     def _to_topic(
         self, topic: str, record: Record, value: bytes | None, headers: Headers
     ) -> Outgoing:
-        partition = partition_for(record, inputs=self._to.inputs, outputs=self._to.outputs[topic])
+        partition = partition_for(record, inputs=self._inputs, outputs=self._outputs[topic])
         # A unique record has a key if the topic needs one: `incoming` rejects it otherwise.
         key = self._key_of_ours(topic, record) if record.key is None else record.key
         return Outgoing(topic, partition, key, value, headers, record.timestamp, record.source)
