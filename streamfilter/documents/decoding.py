@@ -45,11 +45,7 @@ class Wanted:
     """Full name of the schema's message that bare values hold; None: its first message."""
 
     def the_schemas(self) -> Schemas:
-        """Return the source of schemas.
-
-        Raises:
-            ConfigError: there is none.
-        """
+        """Return the source of schemas, or raise `ConfigError`."""
         if self.schemas is None:
             cure = "name its file, such as article.avsc or article.proto, or a registry"
             raise ConfigError([Problem("input.schema_file", "this format needs schemas", cure)])
@@ -57,12 +53,9 @@ class Wanted:
 
 
 def decoder_for(format: str, wanted: Wanted) -> Decoder:
-    """Return the decoder of *format*.
+    """Return the decoder of *format*, one of `NAMES`.
 
-    Raises:
-        ValueError: there is no format of that name.
-        ConfigError: the format needs something that is not there; the message names the cure.
-        MissingExtra: the format's library is not installed.
+    Raises `ConfigError` for something else that it needs, and `MissingExtra` for its library.
     """
     if format not in NAMES:
         raise ValueError(f"input.format is {format!r}; use one of {', '.join(NAMES)}")
@@ -77,9 +70,7 @@ def decoder_for(format: str, wanted: Wanted) -> Decoder:
 def outlines_of(format: str, schema: Schema) -> list[Outline]:
     """Return what pointers can lead to in values of *schema*, one outline for each kind of value.
 
-    Raises:
-        Unreadable: it is not a schema of *format*.
-        MissingExtra: the format's library is not installed.
+    Raises `Unreadable` if it is not a schema of *format*.
     """
     if schema.kind != format.upper():
         message = f"it is of kind {schema.kind}, not {format.upper()}"

@@ -208,10 +208,8 @@ class Reader:
         """Return the result of `read` for each of *records*.
 
         With *late*, reading may end early, but after at least one record. It ends when *late*
-        returns True, and before a record whose schema is not available now.
-
-        Raises:
-            SchemasAway: a schema is not available now; with *late*, that of the first record.
+        returns True, and before a record whose schema is not available now. Without *late*, or if
+        that is the first record, `SchemasAway` is raised.
         """
         by_columns = self._by_columns(records) if isinstance(records, Rows) else None
         if by_columns is not None:

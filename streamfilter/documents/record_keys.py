@@ -27,11 +27,7 @@ FRAMED = ("protobuf", "json_schema")
 
 
 def path_in_key(place: str | None, *, depth: int = DEPTH) -> Path | None:
-    """Return the path in the key that the setting *place* names, None if it is elsewhere.
-
-    Raises:
-        ValueError: it is not a pointer.
-    """
+    """Return the path in the key that the setting *place* names, None if it is elsewhere."""
     if place is None or not place.startswith(PREFIX):
         return None
     return parse_pointer(place.removeprefix(PREFIX), depth=depth)
@@ -50,12 +46,7 @@ class KeyReader:
             self._framed = decoder_for(framed, Wanted([path], depth, schemas))
 
     def id(self, record: Record) -> str | int:
-        """Return the id in the key of *record*.
-
-        Raises:
-            Unreadable: there is no key, or it is not as configured; carries the code.
-            SchemasAway: its schema is not available now.
-        """
+        """Return the id in the key of *record*, or raise `Unreadable` or `SchemasAway`."""
         if record.key is None:
             raise Unreadable(ErrorCode.MISSING_ID, "the record has no key")
         try:

@@ -40,11 +40,7 @@ class Row(Record):
         put(self, "trouble", trouble)
 
     def content(self) -> Any:
-        """Return the decoded value, into which pointers lead.
-
-        Raises:
-            Unreadable: this is not a valid row of its file.
-        """
+        """Return the decoded value, into which pointers lead; raise `Unreadable` for a bad row."""
         if self.trouble is not None:
             raise Unreadable(self.trouble.code, self.trouble.message)
         return self.named

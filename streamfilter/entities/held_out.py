@@ -172,15 +172,10 @@ def pools_of(
     first_ordinal: int,
     others: Documents | None,
 ) -> HeldOut:
-    """Return the pools of a judged batch of records.
+    """Return the pools of a judged batch of records, with a decision and a payload each.
 
-    Args:
-        decisions: One for each record.
-        payloads: Payloads of the same records; empty for texts, which have no pools.
-        stored: The index's documents among the matches, by rising ordinal.
-        first_ordinal: Ordinal of the batch's first record.
-        others: The other halves of random pairs; None: the records are in none, because they are
-            read again.
+    Texts have no payloads, and no pools. *stored* are the index's documents among the matches,
+    *others* the other halves of random pairs; None: the batch is read again, and is in none.
     """
     if not payloads:
         return NO_POOLS

@@ -132,9 +132,7 @@ def decide(
     """Judge the documents of *prepared* with *extent*; read *index*, change nothing.
 
     A re-read batch is judged with what was remembered when it was first judged, and adds nothing.
-
-    Raises:
-        CutBatch: The batch must end early; decide its first records by themselves.
+    `CutBatch` says that the batch must end early: decide its first records by themselves.
     """
     judgement, batch = None, prepared.batch
     if extent.cut is not None:

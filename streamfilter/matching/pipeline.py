@@ -141,10 +141,8 @@ def judge(
     when its batch was judged. Nothing is added to the index.
 
     New documents are judged with *extent* and *forgetting*. A forgotten document is no candidate,
-    and takes no place among those compared.
-
-    Raises:
-        CutBatch: a tombstone frees a place that another document of the batch needs.
+    and takes no place among those compared. If a tombstone frees a place that another document of
+    the batch needs, `CutBatch` is raised.
     """
     ours = batch.documents(sketches.contents, number=number, first_ordinal=first_ordinal)
     found = lookup(
@@ -171,8 +169,7 @@ def settle(
 ) -> Judgement:
     """Decide every document of *ours* from what was *found*; the index is not read again.
 
-    Raises:
-        CutBatch: a tombstone frees a place that another document of the batch needs.
+    Raises `CutBatch` as `judge` does.
     """
     rounds = _Rounds(ours, sketches, found, policy, locate, first_ordinal)
     return rounds.judgement()

@@ -54,14 +54,8 @@ def met_in(
 ) -> tuple[Level, ...]:
     """Return the bucket lists under the keys of each row of *sketches*, its text's included.
 
-    The lists may also hold documents that the row may not match; the caller removes them.
-
-    Args:
-        index: The index to read.
-        sketches: Sketches of the documents searched for.
-        meets: Which documents each row may match.
-        short: Whether to look for short texts.
-        least: Shingles, or fields of a record, that a document needs: with fewer it is short.
+    *meets* says which documents each row may match. The lists may also hold others; the caller
+    removes them. *short* and *least* are those of `Sketches.keys_that_count`.
     """
     keys, contents = sketches.keys, sketches.contents
     present = sketches.keys_that_count(short=short, least=least)
@@ -73,12 +67,8 @@ def met_in(
 def candidates_of(index: Readable, sketches: Sketches, *, but_for: I64 | None = None) -> Candidates:
     """Return the remembered documents that share a key, or the text, with each row of *sketches*.
 
-    A search finds equal short texts, whatever the policy's ``short_text`` is.
-
-    Args:
-        index: The index to read.
-        sketches: Sketches of the documents searched for.
-        but_for: (n,) ordinal of each row's own document, which is left out.
+    A search finds equal short texts, whatever the policy's ``short_text`` is. *but_for* (n,) is the
+    ordinal of each row's own document, which is left out.
     """
 
     def meets(rows: I64, ordinals: I64) -> Flags:

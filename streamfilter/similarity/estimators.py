@@ -28,14 +28,8 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate 
 
     It stays inside [0, 1] and keeps its coverage at the ends, where the normal interval shrinks to
     a point. *trials* must be independent: copies of one text that are audited together are not.
-
-    Args:
-        successes: the number of successes, such as equal slots.
-        trials: the number of trials, such as all slots.
-        level: the share of such intervals that contain the truth, in (0, 1).
-
-    Raises:
-        ValueError: *level* is not in (0, 1).
+    *level* is the share of such intervals that contain the truth; outside (0, 1) it raises
+    `ValueError`.
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"a level of confidence lies between 0 and 1, such as 0.95; not {level}")

@@ -83,12 +83,7 @@ class Normalisation:
         return self.html or self.ansi or self.quotes or self.hyphens or bool(self.mask)
 
     def cleaner(self) -> Cleaner:
-        """Return what cleans a text before its Unicode form is made.
-
-        Raises:
-            MissingExtra: a step needs a package that is not installed.
-            ValueError: a mask is unknown, or a pattern invalid.
-        """
+        """Return what cleans a text before its Unicode form is made; errors as in `Cleaner.of`."""
         return Cleaner.of(
             html=self.html, ansi=self.ansi, quotes=self.quotes, hyphens=self.hyphens, mask=self.mask
         )
@@ -269,9 +264,8 @@ def agreeing_of(digests: Sequence[str]) -> int:
 def scheme_of(canonical: str) -> Scheme:
     """Return the scheme whose `Scheme.as_json` is *canonical*.
 
-    Raises:
-        ValueError: this version does not know it, or makes other tokens under the same name
-            (a list of stop words has changed, say).
+    Raises `ValueError` if this version does not know it, or makes other tokens under the same name
+    (a list of stop words has changed, say).
     """
     try:
         scheme = _scheme_in(json.loads(canonical))

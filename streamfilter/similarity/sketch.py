@@ -220,11 +220,7 @@ class Sketcher:
 
     @classmethod
     def of_recipe(cls, recipe: str, seed: bytes) -> Sketcher:
-        """Return the sketcher whose `recipe` this is; its table is read from the path.
-
-        Raises:
-            ValueError: this version does not know the scheme, or the file is no such table.
-        """
+        """Return the sketcher whose `recipe` this is; its table is read from the path."""
         scheme, _, path = recipe.partition("\n")
         if path:
             read_table(Path(path))
@@ -233,10 +229,8 @@ class Sketcher:
     def sketch(self, texts: Sequence[str], values: Sequence[Values] = ()) -> Sketches:
         """Return the sketches of *texts* (joined records), in order.
 
-        Args:
-            texts: the texts.
-            values: for each text, the values beside it in the order of `Scheme.pointers`. A text
-                with an empty tuple has none, and nor has any if there are no *values*.
+        *values* are those beside each text, in the order of `Scheme.pointers`. A text with an empty
+        tuple has none, and nor has any if there are no *values*.
         """
         digests = NO_DIGESTS
         if self.scheme.digests:

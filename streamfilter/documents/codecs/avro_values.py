@@ -53,11 +53,7 @@ class AvroValues:
     """Reads values of one schema."""
 
     def __init__(self, text: str, named: Sequence[str] = ()) -> None:
-        """Parse the schema *text*; *named* are the schemas that it refers to.
-
-        Raises:
-            Broken: it is not a schema, or a hostile one.
-        """
+        """Parse the schema *text*, which may refer to those *named*, or raise `Broken`."""
         self._parts = STEPS_FREE
         with _broken_if_none():
             names = _Names()
@@ -166,9 +162,7 @@ class AvroReader(DatumReader):  # type: ignore[misc]
     def value(self, data: bytes, at: int) -> tuple[Any, int]:
         """Return the value at *at*, and the offset after it.
 
-        Raises:
-            Broken, UnicodeDecodeError: the bytes are not a value of the schema.
-            RecursionError: it is nested too deep.
+        Bytes of no such value raise an error of `BROKEN_VALUE`, or `RecursionError`.
         """
         decoder = _Value(data, at, self._parts)
         return self.read_data(self._schema, self._tree, decoder), decoder.at
@@ -280,11 +274,7 @@ class _Value(BinaryDecoder):  # type: ignore[misc]
         self._left = self._given = steps
 
     def step(self) -> None:
-        """Take one step of the budget.
-
-        Raises:
-            Broken: the budget is used up.
-        """
+        """Take one step of the budget, or raise `Broken` if it is used up."""
         self._left -= 1
         if self._left < 0:
             given = min(self._base + STEPS_PER_BYTE * (self.at - self._begun), STEPS_MAX)

@@ -66,11 +66,7 @@ class Types:
     """The messages of one file, and all types that it can refer to."""
 
     def __init__(self, text: str, named: Sequence[str] = ()) -> None:
-        """Read *text*, and the files *named* that it imports.
-
-        Raises:
-            Broken: one of them is not a schema.
-        """
+        """Read *text*, and the files *named* that it imports, or raise `Broken`."""
         self._known: dict[str, Type] = {}
         for each in (_WELL_KNOWN, *named):
             _Parser(each, self._known).file()

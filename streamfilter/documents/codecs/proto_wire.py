@@ -53,11 +53,7 @@ class MessageReader:
 
 
 def message_reader(types: Types, message: Type | None, tree: Tree) -> MessageReader:
-    """Return the reader of the fields of *message* that *tree* names.
-
-    Raises:
-        Broken: it is not a message, or the schema lacks a type that is needed.
-    """
+    """Return the reader of the fields of *message* that *tree* names, or raise `Broken`."""
     if not isinstance(message, MessageType):
         raise Broken("the schema has no such message")
     steps: dict[int, Step] = {}

@@ -108,11 +108,7 @@ class Registry:
         *,
         settle: float = SETTLE_SECONDS,
     ) -> None:
-        """Prepare the client, without a request; an unknown id is retried for *settle* seconds.
-
-        Raises:
-            OSError: the certificate authority's file cannot be read.
-        """
+        """Prepare the client, without a request; an unknown id is retried for *settle* seconds."""
         self._calls, self._access = Calls(access), access
         self._clock, self._settle = clock, settle
         self._kept: Recent[SchemaId, Schema | Malformed] = Recent()
@@ -126,10 +122,8 @@ class Registry:
     def schema(self, id: SchemaId) -> Schema:
         """Return the schema with that id.
 
-        Raises:
-            Unreadable: SCHEMA_UNKNOWN, the registry has none; SCHEMA_DECODE, it is too large.
-            SchemasAway: the registry does not answer, was slow, is empty, or may not have that
-                id yet.
+        Raises `Unreadable` if it has none (SCHEMA_UNKNOWN) or a too large one (SCHEMA_DECODE), and
+        `SchemasAway` if the registry does not answer, was slow, is empty, or may not have it yet.
         """
         found = self._kept.get(id) or self._looked_up(id)
         if isinstance(found, Malformed):
@@ -277,11 +271,7 @@ class Registry:
             )  # fmt: skip
 
     def newest(self, subject: str) -> Schema | None:
-        """Return the newest schema of a *subject*, None if there is no such subject.
-
-        Raises:
-            SchemasAway: the registry does not answer.
-        """
+        """Return the newest schema of a *subject*, None if there is no such subject."""
         try:
             return self._whole(self._get(f"{_versions_of(subject)}/latest"))
         except _NotFound as error:
@@ -292,11 +282,7 @@ class Registry:
     def register(
         self, subject: str, kind: str, text: str, references: Sequence[Reference] = ()
     ) -> int:
-        """Add a schema to a *subject*, if it is not there, and return its id.
-
-        Raises:
-            SchemasAway: the registry does not answer, or does not take it.
-        """
+        """Add a schema to a *subject*, and return its id; or raise `SchemasAway`."""
         body: dict[str, Any] = {"schemaType": kind, "schema": text}
         if references:
             names = "name", "subject", "version"
@@ -336,11 +322,7 @@ class Registry:
             found[str(each["name"])] = needed["schema"]
 
     def _part(self, path: str) -> dict[str, Any]:
-        """Return the answer to *path*; a slow answer is cached for the next call.
-
-        Raises:
-            SchemasLate: the answer was slow.
-        """
+        """Return the answer to *path*; a slow answer is cached, and raises `SchemasLate`."""
         known = self._parts.get(path)
         if known is not None:
             return known

@@ -78,11 +78,6 @@ class Calls:
     """Calls of one registry. Thread-safe."""
 
     def __init__(self, access: Access) -> None:
-        """Prepare the calls, without a connection.
-
-        Raises:
-            OSError: the certificate authority's file cannot be read.
-        """
         self._access, self._url = access, urlsplit(access.url.rstrip("/"))
         self._context = ssl.create_default_context(cafile=access.ca_file)
         self._proxy = _proxy_for(self._url)
@@ -91,12 +86,7 @@ class Calls:
         self._away_until, self._away_why = 0.0, ""
 
     def ask(self, path: str, *, body: object = None, enough: int = BYTES_MAX + 1) -> Reply:
-        """Return the answer; reading stops after *enough* bytes of its content.
-
-        Raises:
-            SchemasAway: there is none.
-            TooLarge: it is larger than `BYTES_MAX`.
-        """
+        """Return the answer, read up to *enough* bytes, or raise `SchemasAway`."""
         begun = time.monotonic()
         if begun < self._away_until:
             raise SchemasAway(self._away_why)

@@ -108,10 +108,8 @@ class Schemas(Protocol):
     def schema(self, id: SchemaId) -> Schema:
         """Return the schema with that id.
 
-        Raises:
-            Unreadable: SCHEMA_UNKNOWN, there is none.
-            SchemasAway: the schema is not available now.
-            SchemaUnsettled: there is none, but there may be one soon.
+        Raises `Unreadable` (SCHEMA_UNKNOWN) if there is none, `SchemaUnsettled` if there may be one
+        soon, and `SchemasAway` if it is not available now.
         """
         ...
 
@@ -133,11 +131,7 @@ class OneSchema:
 
 
 def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
-    """Return the id of a record's schema, and where in *value* its content begins.
-
-    Raises:
-        Unreadable: the record carries no schema id.
-    """
+    """Return a record's schema id, and where in *value* its content begins."""
     id_, beside, at = frame_of(value, headers)
     if beside:
         raise _no_id()
@@ -145,11 +139,7 @@ def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
 
 
 def unframed(value: bytes, headers: Headers) -> bytes:
-    """Return the content of a record whose schema is not needed.
-
-    Raises:
-        Unreadable: the record carries no schema id.
-    """
+    """Return the content of a record whose schema is not needed, or raise `Unreadable`."""
     if not headers and len(value) >= FRAME_BYTES and value[0] == 0:  # as most do
         return value[FRAME_BYTES:]
     return value[framed(value, headers)[1] :]
@@ -158,10 +148,7 @@ def unframed(value: bytes, headers: Headers) -> bytes:
 def frame_of(value: bytes, headers: Headers) -> tuple[SchemaId, bytes | None, int]:
     """Return (id of the schema, rest of the header after the id, offset of the content in *value*).
 
-    The rest is None if the id is in the value, not in a header.
-
-    Raises:
-        Unreadable: the record carries no schema id.
+    The rest is None if the id is in the value, not in a header. No id raises `Unreadable`.
     """
     for name, content in reversed(headers):
         if name == HEADER and content:
@@ -239,9 +226,7 @@ class Compiled(Generic[T]):
     def of_frame(self, value: bytes, headers: Headers) -> tuple[T, int]:
         """Return a record's compiled schema, and where in *value* its content begins.
 
-        Raises:
-            Unreadable: the record carries no id, or there is no such schema.
-            SchemasAway: the schema is not available now.
+        Raises `Unreadable` if the record names no schema, `SchemasAway` if it is not available now.
         """
         latest = self._latest
         if latest is not None and not headers and value.startswith(latest[0]):
@@ -253,12 +238,7 @@ class Compiled(Generic[T]):
         return made, at
 
     def __call__(self, id: SchemaId) -> T:
-        """Return the compiled schema *id*.
-
-        Raises:
-            Unreadable: there is none, or it is of another kind.
-            SchemasAway: the schema is not available now.
-        """
+        """Return the compiled schema *id*, or raise `Unreadable` or `SchemasAway`."""
         made = self._only or self._kept.get(id)
         if made is None:
             schema = self._schemas.schema(id)

@@ -11,11 +11,7 @@ _BITS_64 = (1 << 64) - 1
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the unsigned number at *at*, and the offset after it.
-
-    Raises:
-        Broken, IndexError: there is none.
-    """
+    """Return the unsigned number at *at*, and the offset after it; `BROKEN_VALUE` may be raised."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -22,11 +22,7 @@ MISSING = object()
 
 
 def opened(value: Any, path: Path, depth: int) -> Any:
-    """Return the JSON that the string *value*, at *path*, holds.
-
-    Raises:
-        Unreadable: it is no string, no JSON, or nested deeper than *depth*.
-    """
+    """Return the JSON that the string *value*, at *path*, holds, or raise `Unreadable`."""
     text = string_of(value, path)
     try:
         return _parsed(text, depth)
@@ -64,10 +60,7 @@ def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
     """Return the strings that *path* leads to from *level* on; None if nothing is there.
 
     A null at the end of *path* gives an empty list, and so does an empty array. An array gives None
-    if *path* exists in none of its elements.
-
-    Raises:
-        Unreadable: the value is neither a string nor null.
+    if *path* exists in none of its elements. Other values raise `Unreadable`.
     """
     here = root
     for at in range(level, len(path)):

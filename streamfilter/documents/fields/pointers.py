@@ -76,12 +76,9 @@ class Inside(str):
 
 
 def parse_pointer(pointer: str, *, depth: int = DEPTH) -> Path:
-    """Return the keys of an RFC 6901 *pointer*, such as ``/body/text``.
+    """Return the keys of an RFC 6901 *pointer* such as ``/body/text``, or raise `ValueError`.
 
     JSON in a string may nest *depth* levels.
-
-    Raises:
-        ValueError: it is not a pointer to a field of an object; the message names the cure.
     """
     if not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is no JSON Pointer to a field; write it like '/text'")
@@ -144,23 +141,16 @@ def overlap(one: Path, other: Path) -> bool:
 
 
 def string_of(found: Any, path: Path) -> str:
-    """Return *found*, the value at *path*, if it is a string.
-
-    Raises:
-        Unreadable: WRONG_TYPE, or the code of a faulty string.
-    """
+    """Return *found*, the value at *path*, if it is a valid string, or raise `Unreadable`."""
     if type(found) not in (str, Faulty):
         raise wrong_type(path, found, "a string")
     return checked_string(found, path)
 
 
 def checked_string(text: str, path: Path) -> str:
-    """Return *text* with U+FFFD for each lone surrogate, which UTF-8 cannot encode.
+    """Return *text* with U+FFFD for each lone surrogate; raise `Unreadable` if it is `Faulty`.
 
     A producer that cuts a text in the middle of an emoji writes a lone surrogate, as ``\\ud83d``.
-
-    Raises:
-        Unreadable: it is a `Faulty` string; carries its code.
     """
     if isinstance(text, Faulty):
         raise Unreadable(text.code, f"{name_of(path)} {text.why}")

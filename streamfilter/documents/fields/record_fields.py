@@ -43,11 +43,7 @@ class FieldsReader:
         held_out: str | None = None,
         depth: int = DEPTH,
     ) -> None:
-        """Prepare to read *pointers*, in this order. JSON in strings nests to *depth*.
-
-        Raises:
-            ValueError: there is no field.
-        """
+        """Prepare to read *pointers*, in this order. JSON in strings nests to *depth*."""
         if not pointers:
             raise ValueError("format fields needs input.fields, such as /name: words")
         self._paths = [
@@ -64,11 +60,7 @@ class FieldsReader:
         """Groups of these: a document needs at least one path of each group."""
 
     def __call__(self, root: Any) -> Fields:
-        """Return the joined record ("" if all fields are missing) and its id.
-
-        Raises:
-            Unreadable: it is not such a record; carries the code.
-        """
+        """Return the joined record ("" without any field) and its id, or raise `Unreadable`."""
         values = [" ".join(_values(root, paths)) for paths in self._paths]
         id_ = None if self.id is None else id_at(root, self.id)
         if not any(value.strip() for value in values):

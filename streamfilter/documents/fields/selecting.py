@@ -52,11 +52,7 @@ class TextSelection:
     """Takes the text out of a decoded value, and the id if it is there."""
 
     def __init__(self, texts: Sequence[str], id_pointer: str | None, *, depth: int = DEPTH) -> None:
-        """Prepare to read *texts*, in this order. JSON in strings nests to *depth*.
-
-        Raises:
-            ValueError: one is not a pointer, or leads through another; the message names the cure.
-        """
+        """Prepare to read *texts*, in this order; none may lead through another."""
         if not texts:
             raise ValueError("input.text names no text; use a JSON Pointer, such as /text")
         self.texts = [() if text == WHOLE else parse_pointer(text, depth=depth) for text in texts]
@@ -76,12 +72,7 @@ class TextSelection:
         """The keys of the text and of the id, if there is one. None if either is nested deeper."""
 
     def __call__(self, root: Any) -> Fields:
-        """Return text and id.
-
-        Raises:
-            Deleted: the path to every text ends at null.
-            Unreadable: there is none; carries the code.
-        """
+        """Return text and id; raise `Unreadable`, or `Deleted` if each text's path ends at null."""
         # Most values have a text and an id under two keys of the outermost object.
         if self._key is not None and type(root) is dict:
             text = root.get(self._key)
@@ -146,11 +137,7 @@ def _check_overlaps(texts: Sequence[Path], id_: Path | None) -> None:
 
 
 def id_at(root: Any, path: Path) -> str | int:
-    """Return the id at *path*.
-
-    Raises:
-        Unreadable: there is none; carries the code.
-    """
+    """Return the id at *path*, or raise `Unreadable`."""
     found = field_at(root, path, missing=ErrorCode.MISSING_ID)
     if isinstance(found, Integer):
         check_size("the id", len(found), "bytes", ID_BYTES_MAX, FIXED)

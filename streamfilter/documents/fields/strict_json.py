@@ -59,11 +59,7 @@ def decode_utf8(value: bytes, what: str = "") -> str:
 
 
 def parse_json(value: bytes) -> Any:
-    """Return *value* decoded; its depth must have been checked.
-
-    Raises:
-        Unreadable: BAD_UTF8 or INVALID_JSON.
-    """
+    """Return *value* decoded, or raise `Unreadable`; its depth must have been checked."""
     try:
         return _parsed(decode_utf8(value))
     except Unreadable as trouble:

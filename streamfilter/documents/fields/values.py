@@ -34,10 +34,8 @@ WHOLE_FLOAT_MAX = 2.0**53
 def value_paths(pointers: Sequence[str], *, beside: Sequence[Path], depth: int) -> list[Path]:
     """Return the paths of *pointers*; *beside* are all other paths that are read.
 
-    JSON in a string may nest *depth* levels.
-
-    Raises:
-        ValueError: one is not a pointer, leads into an array, or leads through another path.
+    Raises `ValueError` for a pointer into an array, or through another path. JSON in a string may
+    nest *depth* levels.
     """
     paths = [parse_pointer(pointer, depth=depth) for pointer in pointers]
     for at, path in enumerate(paths):
@@ -61,11 +59,7 @@ def value_at(root: Any, path: Path) -> Any:
 
 
 def canonical(value: Any, path: Path) -> str | None:
-    """Return a decoded value as its canonical string, None if it is absent.
-
-    Raises:
-        Unreadable: it is a string that is not valid; carries the code.
-    """
+    """Return a decoded value as its canonical string, None if it is absent."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     return _written(value, path)

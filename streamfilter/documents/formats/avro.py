@@ -43,11 +43,7 @@ def decoder(wanted: Wanted) -> Decoder:
 
 
 def outlines(schema: Schema) -> list[Outline]:
-    """Return what pointers can lead to in values of a *schema*.
-
-    Raises:
-        Broken: it is not a schema of this format.
-    """
+    """Return what pointers can lead to in values of a *schema*, or raise `Broken`."""
     return [_values(schema).outline()]
 
 

@@ -41,11 +41,7 @@ class Messages:
         self._readers: dict[Which, MessageReader | Broken] = {}
 
     def reader(self, which: Which) -> MessageReader:
-        """Return the reader of that message.
-
-        Raises:
-            Broken: there is none, or a type that pointers lead into is unknown.
-        """
+        """Return the reader of that message, or raise `Broken`."""
         known = self._readers.get(which)
         if known is None:
             known = self._made(which)
@@ -114,11 +110,7 @@ def decoder(wanted: Wanted) -> Decoder:
 
 
 def outlines(schema: Schema) -> list[Outline]:
-    """Return what pointers can lead to in each message of a *schema*.
-
-    Raises:
-        Broken: it is not a schema of this format.
-    """
+    """Return what pointers can lead to in each message of a *schema*, or raise `Broken`."""
     return Messages(schema, None).outlines()
 
 

@@ -101,12 +101,9 @@ class Forgetting:
         first_ordinal: int,
         records: Sequence[int],
     ) -> Forgetting:
-        """Return the documents that *tombstones* forget in a batch of documents with these *ids*.
+        """Return what *tombstones* forget in a batch with these *ids*, or raise `CutBatch`.
 
         *records* are the places of the documents among the batch's records.
-
-        Raises:
-            CutBatch: more than `FORGET_MAX` documents would be forgotten.
         """
         if not any(each.id is not None for each in tombstones):
             return cls(first_ordinal, tombstones, NOBODY, NOBODY, NOBODY)
@@ -165,11 +162,7 @@ class Forgetting:
         return Forgotten(self.stored, int(there[own].sum()), unknown, updates)
 
     def end_before(self, row: int) -> None:
-        """End the batch with the document before *row*, and so before what is forgotten there.
-
-        Raises:
-            CutBatch: always.
-        """
+        """Raise `CutBatch`: the batch ends before *row*, and so before what is forgotten there."""
         raise CutBatch(self.records[row - 1] + 1)
 
 
@@ -226,9 +219,8 @@ NOTHING = Forgotten(NOBODY)
 def named_removals(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None:
     """Return the removals of documents that the *index* has named by their ids.
 
-    Raises:
-        IndexDamaged: it has none of them. Its table of ids would name them again, and the tombstone
-            would be read again for ever.
+    Raises `IndexDamaged` if it has none of them. Its table of ids would name them again, and the
+    tombstone would be read again for ever.
     """
     removals = removals_of(ordinals, index, keys_of)
     if removals is None and len(ordinals):

@@ -20,13 +20,10 @@ from streamfilter.matching.blocking.forgetting import NEVER
 def places(
     rows: Sequence[int], room: int, stored: Sequence[int], until: Sequence[int]
 ) -> list[bool]:
-    """Return which of the joining *rows* find a place.
+    """Return which of the joining *rows* find a place; *room* places are free at the beginning.
 
-    Args:
-        rows: The rows that join, rising.
-        room: Free places at the beginning of the batch.
-        stored: The row from which on each stored document that leaves is gone.
-        until: The row from which on each row of the batch is gone, or `NEVER`.
+    *stored* has the row from which on each stored document that leaves is gone, and *until* that of
+    each row of the batch, or `NEVER`.
     """
     leaving, found = list(stored), []
     heapify(leaving)

@@ -184,14 +184,10 @@ class Retention:
         time: int = -1,
         mark: Marks = no_marks,
     ) -> Extent:
-        """Return the extent of the next batch of an index with *progress* and *windows*.
+        """Return the extent of the next batch of an index with *progress* and the living *windows*.
 
-        Args:
-            progress: The index's progress.
-            windows: Windows that are alive, the oldest first.
-            times: Stream time when each of the batch's documents arrived; it never falls.
-            time: Stream time at the batch's end.
-            mark: Returns the marks of earlier batches.
+        *times* are the stream times when the batch's documents arrived, *time* that at its end.
+        *mark* returns the marks of earlier batches.
         """
         if not (self.limited or self.timed):
             return self._unaged(progress, windows, times, time=time)

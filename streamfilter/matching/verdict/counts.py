@@ -53,15 +53,9 @@ class Counts:
     ) -> Counts:
         """Count a batch.
 
-        Args:
-            decisions: One for each document.
-            outcomes: The outcome of each round, with the pairs that stand.
-            shortlist: Has the candidates that were rejected or missing before the rounds.
-            held_out: Differences of the held-out field, for records.
-            met: How many candidates each document has.
-            left_out: How many of them no round has compared.
-            too_old: How many others are too old to match each document.
-            left: Documents by what a table of boilerplate leaves of them.
+        *decisions* has one for each document, *outcomes* those of each round, with the pairs that
+        stand. *met* are the candidates of each document, *left_out* those that no round has
+        compared, and *too_old* the others that are too old to match.
         """
         similar = [o.similarity[s & o.confirmed] for o, s in outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in outcomes]

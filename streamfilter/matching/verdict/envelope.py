@@ -70,15 +70,7 @@ class Envelope(msgspec.Struct, frozen=True):
 def evidence(
     decision: Decision, *, document_id: str, source: Source, scheme: str, threshold: float
 ) -> Json:
-    """Return the verdict on one document with its evidence (output mode ``reference``).
-
-    Args:
-        decision: The decision of `pipeline.judge`.
-        document_id: The judged document's id.
-        source: Where the document came from.
-        scheme: The scheme's fingerprint.
-        threshold: The similarity from which a match counts.
-    """
+    """Return the verdict on one document with its evidence (output mode ``reference``)."""
     found = matches(decision)
     best = found[0] if found else {"id": document_id, "similarity": None}
     return {
@@ -152,11 +144,7 @@ def pretty(value: Any) -> str:
 
 
 def decode(line: bytes) -> Envelope:
-    """Return the envelope in *line*.
-
-    Raises:
-        ValueError: The line is no envelope.
-    """
+    """Return the envelope in *line*, or raise `ValueError`."""
     try:
         return _ENVELOPE.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -226,13 +226,8 @@ def _limits(least: F64 | float, both: I64, slots: int, deviations: float) -> F64
     """Return for each pair the lowest estimate at which it is compared.
 
     For small sets the slots are worth more than the same number of independent ones. In a flood
-    of variants, counting that avoids most of the comparisons that find nothing.
-
-    Args:
-        least: Similarity that each pair needs, or one for all.
-        both: Sum of each pair's set sizes.
-        slots: Number of slots behind an estimate.
-        deviations: `Comparer.deviations`.
+    of variants, counting that avoids most of the comparisons that find nothing. *least* is the
+    similarity that each pair needs, *both* the sum of its set sizes.
     """
     trials = independent_trials(slots, slots=slots, unions=both / (1.0 + least))
     return least_likely(least, trials, deviations=deviations)

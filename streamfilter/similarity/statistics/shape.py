@@ -84,11 +84,7 @@ class Shape:
         return mean(self.probability, 0.0, threshold)
 
     def candidates(self, spread: Iterable[tuple[float, float]]) -> float:
-        """Return the expected candidates of a document, given the similarities in *spread*.
-
-        Args:
-            spread: (similarity, number of earlier documents of that similarity) each.
-        """
+        """Return the expected candidates of a document, given (similarity, number) in *spread*."""
         return sum(number * self.probability(similarity) for similarity, number in spread)
 
     def contained(self, containment: float, ratio: float) -> float:
@@ -128,7 +124,7 @@ def plan(
     More rows mean fewer false candidates to verify. So the search goes from selective to
     permissive, and stops at the first row count that finds enough. For that row count it takes no
     more bands than needed (a multiple of four, or all), because every band is one more key to read
-    and write for each document.
+    and write for each document. No such shape raises `ValueError`.
 
     Args:
         threshold: Similarity of the pairs that must be found.
@@ -136,9 +132,6 @@ def plan(
         recall: Share of these pairs.
         layout: ``bands`` or ``random``.
         also: Further similarities, each with the share of its pairs that must be found.
-
-    Raises:
-        ValueError: no shape does.
     """
 
     def enough(shape: Shape) -> bool:
@@ -162,11 +155,7 @@ def plan(
 
 
 def require(shape: Shape, *, threshold: float, recall: float) -> None:
-    """Refuse a *shape* that finds less than *recall* of the pairs at *threshold*.
-
-    Raises:
-        MissesRecall: it does; the message names what it finds, and a shape that finds enough.
-    """
+    """Raise `MissesRecall` if *shape* finds less than *recall* of the pairs at *threshold*."""
     found = shape.probability(threshold)
     if found >= recall:
         return

@@ -124,11 +124,7 @@ class Table:
         return MAGIC + bytes.fromhex(self.digest) + zlib.compress(self.content(), 9)
 
     def require(self, normalisation: Normalisation, shingling: Shingling) -> None:
-        """Refuse other settings than those that the table was made with.
-
-        Raises:
-            TableError: names the first setting that differs.
-        """
+        """Raise `TableError` for other settings than those that the table was made with."""
         wanted = {"normalise": _fields_of(normalisation), "shingle": _shingling_of(shingling)}
         have = {"normalise": self.normalisation, "shingle": self.shingling}
         for part, settings in wanted.items():
@@ -157,11 +153,7 @@ def _shingling_of(shingling: Shingling) -> dict[str, Any]:
 
 
 def parse(data: bytes, path: str = "") -> Table:
-    """Return the table in the bytes of a file.
-
-    Raises:
-        TableError: they are no table, or damaged, or of another version.
-    """
+    """Return the table in the bytes of a file, or raise `TableError`."""
     if not data.startswith(MAGIC):
         known = data.startswith(MAGIC.partition(b" ")[0] + b" boilerplate ")
         raise TableError(
@@ -221,11 +213,9 @@ _TABLES: dict[str, Table] = {}
 
 
 def read_table(path: Path) -> Table:
-    """Return the table in the file at *path*, and make it known to the sketchers of this process.
+    """Return the table in the file at *path*, known to this process's sketchers from now on.
 
-    Raises:
-        OSError: it cannot be read.
-        TableError: it is no table, or damaged.
+    Raises `TableError` or `OSError`.
     """
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise TableError("it is no file")
@@ -240,11 +230,7 @@ def known(table: Table) -> Table:
 
 
 def table_of(digest: str) -> Table:
-    """Return the table with this *digest*.
-
-    Raises:
-        TableError: this process has not read it.
-    """
+    """Return the table with this *digest*, or raise `TableError`: it was not read."""
     if digest not in _TABLES:
         raise TableError(
             f"the scheme drops the boilerplate of table {digest}, and no setting names its file; "

@@ -114,11 +114,7 @@ class Shingler:
 
     @cached_property
     def boilerplate(self) -> TokenSet:
-        """Return the tokens that do not count.
-
-        Raises:
-            TableError: this process has not read the table.
-        """
+        """Return the tokens that do not count; raise `TableError` if the table was not read."""
         return TokenSet(self.tokens_of(table_of(self._table)))
 
     def tokens_of(self, table: Table) -> U64:

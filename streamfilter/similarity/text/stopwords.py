@@ -33,11 +33,7 @@ def lists() -> dict[str, frozenset[str]]:
 
 
 def stop_words(languages: Iterable[str]) -> tuple[str, ...]:
-    """Return the stop words of *languages*, sorted, each once.
-
-    Raises:
-        ValueError: a language has no list here; the message names those that have.
-    """
+    """Return the stop words of *languages*, sorted, each once; or raise `ValueError`."""
     wanted = sorted(set(languages))
     unknown = [name for name in wanted if name not in LANGUAGES]
     if unknown or not wanted:
