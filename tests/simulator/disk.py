@@ -24,8 +24,8 @@ from tests.simulator.world import Life, World
 class Disk:
     """One index directory."""
 
-    def __init__(self, name: str, *, slots: int, cap: int) -> None:
-        self.name, self._slots, self._cap = name, slots, cap
+    def __init__(self, name: str, *, widths: Widths, cap: int) -> None:
+        self.name, self._widths, self._cap = name, widths, cap
         self.damaged = False
         self.holder: Life | None = None
         self.forget()
@@ -39,7 +39,7 @@ class Disk:
         self._restart([])
 
     def _restart(self, writes: list[Changes]) -> None:
-        self.index = MemoryIndex(Widths(self._slots), bucket_cap=self._cap, ids=True)
+        self.index = MemoryIndex(self._widths, bucket_cap=self._cap, ids=True)
         self.writes: list[Changes] = []
         for changes in writes:
             self.write(changes)

@@ -24,12 +24,15 @@ from streamfilter.matching import batch
 from streamfilter.matching.blocking import forgetting
 from streamfilter.matching.blocking.forgetting import Forgetting, removals_of
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
+from streamfilter.matching.verdict import verification
+from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.tasks import changelog_rewrite, index_storage, restore, standby, task, task_start
+from streamfilter.workers import crew
 from tests.simulator import chapters, world
 from tests.simulator.cluster.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.disk import SimIndex
 from tests.simulator.oracle import Watcher
-from tests.simulator.texts import keys_of
+from tests.simulator.texts import SCHEME, SEED, keys_of
 
 FORGETFUL = {"cap": 1, "retentions": (Retention(documents=2, least=100),), "forgets": 0.0}
 """A world in which texts come again, forgotten, while those before are still stored."""
@@ -380,6 +383,37 @@ def an_update_is_forgotten_by_a_replay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restore.Replay, "_removals", lambda self: None if self._documents else real(self))
 
 
+def a_scope_is_missing_in_one_key(patch: pytest.MonkeyPatch) -> None:
+    """The key of the whole text is that of any scope: an equal text of another tenant is met."""
+    only_in_worlds(patch, digests=("scope /tenant",))
+    real = crew.sketched
+
+    def sketched(sketcher: Any, documents: Any) -> Any:
+        found, bare = real(sketcher, documents), Sketcher(SCHEME, seed=SEED)
+        fingerprints = bare.sketch([each.text for each in documents]).contents.fingerprints
+        contents = replace(found.contents, fingerprints=fingerprints)
+        return Sketches(contents, sketcher.keys_of(contents))
+
+    patch.setattr(crew, "sketched", sketched)
+
+
+def a_condition_is_not_in_the_reread(patch: pytest.MonkeyPatch) -> None:
+    """A record that is read again matches one that differs in what a match must agree in."""
+    only_in_worlds(patch, digests=("agree /date",), forgets=0.0, retentions=(UNLIMITED,))
+    real, differs = transactor.decide, verification.Verifier._differs
+
+    def decide(*args: Any, reread: bool, **kwargs: Any) -> Any:
+        with pytest.MonkeyPatch.context() as now:
+            now.setattr(
+                verification.Verifier,
+                "_differs",
+                lambda self, *pairs: None if reread else differs(self, *pairs),
+            )
+            return real(*args, reread=reread, **kwargs)
+
+    patch.setattr(transactor, "decide", decide)
+
+
 def the_first_part_of_a_tombstone_moves_behind_it(patch: pytest.MonkeyPatch) -> None:
     """A kill between two parts loses the others: the positions say that it was judged."""
     only_in_worlds(patch, **FORGETTING)
@@ -573,6 +607,8 @@ PLANTED = tuple(
         (time_is_the_clocks, "changelog"),
         (an_own_earlier_version_is_met, "misjudged"),
         (an_update_is_forgotten_by_a_replay, "state"),
+        (a_scope_is_missing_in_one_key, "misjudged"),
+        (a_condition_is_not_in_the_reread, "misjudged"),
         (the_first_part_of_a_tombstone_moves_behind_it, "changelog"),
         (the_forgotten_hide_a_copy, "misjudged"),
         (copies_are_restored_without_pages, "state"),

@@ -29,6 +29,7 @@ from streamfilter.model import Source
 from streamfilter.process.health import State
 from streamfilter.quality.live.audit import Rates
 from streamfilter.quality.live.audit_scan import Round
+from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.text.normalisation import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
 from streamfilter.tasks.plan import Plan
@@ -38,7 +39,7 @@ from streamfilter.tasks.task import Task
 from tests.simulator.cluster.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
 from tests.simulator.cluster.membership import SimClock, SimMembership
 from tests.simulator.disk import Disk, SimStore
-from tests.simulator.texts import SCHEME, SEED, THRESHOLD
+from tests.simulator.texts import SEED, THRESHOLD, scheme
 from tests.simulator.world import SOCKET_SECONDS, TRANSACTION_SECONDS, Crash, Failure, Life, World
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 
@@ -48,7 +49,6 @@ CANDIDATES = 3
 AUDITED = Rates(arrivals=0.5, time=1.0)
 """The audit has all the time it asks for, and may change nothing by it."""
 LATENCY = 0.02
-SCHEME_JSON, FINGERPRINT = SCHEME.as_json(), SCHEME.fingerprint
 
 
 class Teller(Observer):
@@ -128,9 +128,10 @@ class Process:
     _lives: int = 0
 
     def __post_init__(self) -> None:
-        tasks = range(self.world.shape.tasks)
+        shape = self.world.shape
+        widths = scheme(shape.digests).widths
         self.disks = [
-            Disk(f"{self.name}/{n}", slots=SCHEME.slots, cap=self.world.shape.cap) for n in tasks
+            Disk(f"{self.name}/{n}", widths=widths, cap=shape.cap) for n in range(shape.tasks)
         ]
 
     @property
@@ -227,6 +228,10 @@ class Process:
 
     # The engine.
 
+    @property
+    def _scheme(self) -> Scheme:
+        return scheme(self.world.shape.digests)
+
     def _names(self, number: int) -> Names:
         inputs = Inputs("topics", several=True) if self.world.shape.several else None
         return Names("group", INPUT, f"{CHANGELOG}/{number}", self.disks[number].name, inputs)
@@ -247,11 +252,11 @@ class Process:
         return Plan(
             number=number,
             names=self._names(number),
-            scheme=SCHEME,
+            scheme=self._scheme,
             bucket_cap=self.world.shape.cap,
             start="earliest",
             accept_positions=life.accept_positions,
-            new_identity=lambda: _identity(self.world.rng),
+            new_identity=lambda: _identity(self.world.rng, self._scheme),
             rewrite_changelog=life.rewrites,
         )
 
@@ -282,10 +287,12 @@ class Process:
             observer=teller,
             trimming=Trimming(changelog, clock, teller, plan.names.changelog),
             incoming=Incoming(
-                _reader(shape.updates), _destinations(self.world.partitions), refusals=Refusals()
+                _reader(shape.updates, self._scheme),
+                _destinations(self.world.partitions),
+                refusals=Refusals(),
             ),
-            forwarder=_forwarder(self.world.partitions),
-            rules=Rules(policy(shape.updates), partial(_locate, several)),
+            forwarder=_forwarder(self.world.partitions, self._scheme),
+            rules=Rules(policy(shape.updates, self._scheme), partial(_locate, several)),
             inputs=several or Inputs(INPUT),
             bounds=BatchLimits(
                 documents=shape.batch,
@@ -302,18 +309,19 @@ class Process:
 
 
 @cache
-def policy(updates: bool) -> MatchPolicy:
+def policy(updates: bool, scheme: Scheme) -> MatchPolicy:
     return MatchPolicy(
         threshold=THRESHOLD,
         max_candidates=CANDIDATES,
         short_text="exact_only",
         known_id="update" if updates else "judge",
+        agree_on=scheme.agree_on,
     )
 
 
 @cache
-def _reader(updates: bool) -> Reader:
-    return Reader(tombstones="forget", updates=updates)
+def _reader(updates: bool, scheme: Scheme) -> Reader:
+    return Reader(tombstones="forget", updates=updates, values=scheme.pointers)
 
 
 @cache
@@ -341,19 +349,19 @@ class Placing(Forwarder):
 
 
 @cache
-def _forwarder(partitions: int) -> Forwarder:
+def _forwarder(partitions: int, scheme: Scheme) -> Forwarder:
     outputs = dict.fromkeys((UNIQUE, DUPLICATES, DEAD), partitions)
-    style = Style(False, "annotate", FINGERPRINT, THRESHOLD)
+    style = Style(False, "annotate", scheme.fingerprint, THRESHOLD)
     return Placing(_destinations(partitions), style, Layout(partitions, outputs))
 
 
-def _identity(rng: random.Random) -> Identity:
+def _identity(rng: random.Random, scheme: Scheme) -> Identity:
     """Return an identity with an id of its own; the seed is the pool's, so sketches compare."""
     return Identity(
         index_id=rng.randbytes(16).hex(),
         format=FORMAT,
-        scheme_fingerprint=FINGERPRINT,
-        scheme=SCHEME_JSON,
+        scheme_fingerprint=scheme.fingerprint,
+        scheme=scheme.as_json(),
         seed=SEED,
         created=0,
         unicode_version=UNICODE_VERSION,

@@ -3,19 +3,20 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from streamfilter.matching.law import Arrival, Settings
 from tests.simulator import chapters, events, oracle
 from tests.simulator.cluster.broker import Txn
 from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.simulator.process import CANDIDATES, Process
-from tests.simulator.texts import THRESHOLD, draw, forgetting, sketch_of, source
+from tests.simulator.texts import THRESHOLD, draw, forgetting, scheme, sketch_of, source, valued
 from tests.simulator.world import FAR_FUTURE, Shape, World
 from tests.support.arrivals import arrival
 from tests.truth.changelog import Failure, positions
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, History, Input
 
-OBLIVION, LOSSES, HIDES = 1 << 42, 1 << 45, 1 << 47
+OBLIVION, LOSSES, HIDES, VALUES = 1 << 42, 1 << 45, 1 << 47, 1 << 50
 CALM_ROUNDS = 600
 """Turns of every process in which everything has to be done once all faults are over."""
 
@@ -58,6 +59,7 @@ class Story:
         self._oblivion = random.Random(seed ^ OBLIVION)
         self.losses = random.Random(seed ^ LOSSES)
         self.hides = random.Random(seed ^ HIDES)
+        self._values = random.Random(seed ^ VALUES)
 
     @property
     def rng(self) -> random.Random:
@@ -103,6 +105,7 @@ class Story:
         if self.shape.forgets:
             ids = [each.id for q in self.partitions_of(self.task_of(p)) for each in self.inputs[q]]
             one = forgetting(self._oblivion, one, ids, self.shape.forgets)
+        one = valued(self._values, one, scheme(self.shape.digests).pointers)
         known.append(one)
         partition.append(one.record)
         self.left -= 1
@@ -282,11 +285,12 @@ def truth(shape: Shape, skipped: Mapping[tuple[int, int], int]) -> History:
         known_id="update" if shape.updates else "judge",
     )
     retention = shape.retentions[0] if len(shape.retentions) == 1 else None
-    return History(_arrivals, settings, retention, skipped)
+    return History(partial(_arrivals, shape.digests), settings, retention, skipped)
 
 
-def _arrivals(inputs: Sequence[Input]) -> Iterator[Arrival]:
-    return (arrival(each.name, sketch_of(each.text)) for each in inputs)
+def _arrivals(digests: tuple[str, ...], inputs: Sequence[Input]) -> Iterator[Arrival]:
+    for each in inputs:
+        yield arrival(each.name, sketch_of(each.text, each.values, digests))
 
 
 def run(seed: int, *, trace: bool = False) -> Result:

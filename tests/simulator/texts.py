@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+from streamfilter.documents.fields.values import canonical
 from streamfilter.model import Record, Source
 from streamfilter.similarity.columns import U64, Contents
 from streamfilter.similarity.scheme import Scheme
@@ -19,6 +20,7 @@ from tests.simulator.cluster.log import INPUT
 from tests.truth.history import Input
 
 SCHEME = Scheme(bands=4, rows=2, slots=8)
+VALUES: dict[str, tuple[str | int | None, ...]] = {"tenant": ("a", 7, None), "date": ("x", "y")}
 SEED = bytes(range(16))
 THRESHOLD = 0.6
 FAMILIES, MEMBERS, WORDS = 10, 9, 12
@@ -58,17 +60,22 @@ def filled() -> tuple[str, ...]:
 
 
 @cache
-def sketch_of(text: str) -> Sketches:
-    return _sketcher().sketch([text])
-
-
-def keys_of(contents: Contents) -> U64:
-    return _sketcher().keys_of(contents)
+def scheme(digests: tuple[str, ...]) -> Scheme:
+    return replace(SCHEME, digests=digests)
 
 
 @cache
-def _sketcher() -> Sketcher:
-    return Sketcher(SCHEME, seed=SEED)
+def sketch_of(text: str, values: tuple[str | None, ...], digests: tuple[str, ...]) -> Sketches:
+    return _sketcher(digests).sketch([text], [values])
+
+
+def keys_of(contents: Contents) -> U64:
+    return _sketcher(()).keys_of(contents)
+
+
+@cache
+def _sketcher(digests: tuple[str, ...]) -> Sketcher:
+    return Sketcher(scheme(digests), seed=SEED)
 
 
 def draw(rng: random.Random, families: int, place: Source, number: int, *, timestamp: int) -> Input:
@@ -90,6 +97,16 @@ def forgetting(rng: random.Random, one: Input, known: Sequence[str], share: floa
         return one
     value = json.dumps({"id": id_, "text": one.text or " "}).encode()
     return replace(one, record=replace(one.record, value=value), id=id_)
+
+
+def valued(rng: random.Random, one: Input, pointers: Sequence[str]) -> Input:
+    """Return *one* with a value at each of *pointers*; of some, one is missing."""
+    drawn = {each[1:]: rng.choice(VALUES[each[1:]]) for each in pointers}
+    if one.record.value is None or not drawn:
+        return one
+    value = json.dumps({**json.loads(one.record.value), **drawn}).encode()
+    values = tuple(canonical(each, ()) for each in drawn.values())
+    return replace(one, record=replace(one.record, value=value), values=values)
 
 
 def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:

@@ -31,6 +31,9 @@ AGES, STAMPS, GROWTHS = 1 << 41, 1 << 42, 1 << 44
 TEMPLATES, SEVERAL = 1 << 43, 1 << 48
 UPDATES = 1 << 46
 WITHIN = 1 << 48
+DIGESTS = 1 << 49
+STORED = (("scope /tenant",), ("agree /date",), ("scope /tenant", "agree /date"))
+"""What some worlds store beside a text."""
 TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
             "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip
 """A world in which buckets split twice: nine documents fill a key and the next longer one."""
@@ -120,6 +123,8 @@ class Shape:
     """Whether we may delete records of the changelog."""
     several: bool
     """Each input partition is a topic of its own, by the name that `World.topics` has for it."""
+    digests: tuple[str, ...]
+    """What is stored beside a text: its scope, and what a match must agree in."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -132,6 +137,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     picky = limits.random() < 0.25
     ages = random.Random(seed ^ AGES)
     ageing = ages.random() < 0.4
+    beside = random.Random(seed ^ DIGESTS)
     updates = random.Random(seed ^ UPDATES).random() < 0.5
     kept, chance = draw_retentions(ages) if ageing else (UNLIMITED,), random.Random(seed ^ WITHIN)
     if ageing and chance.random() < 0.4:
@@ -141,6 +147,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         retentions=kept,
         trims=ages.random() < 0.8,
         several=False,
+        digests=beside.choice(STORED) if beside.random() < 0.3 else (),
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
         strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
         # A record, its document and its batch at least; a header, if a window begins; and what an

@@ -40,6 +40,8 @@ class Input:
     id: str
     """Of a document or an empty text, which may come again; or whose documents are forgotten."""
     text: str = ""
+    values: tuple[str | None, ...] = ()
+    """What is compared beside it, as canonical strings."""
 
     @property
     def place(self) -> Place:
