@@ -286,10 +286,7 @@ class Changelog(Protocol):
         """Let the changelog begin at the offset *before*, unless it begins later.
 
         Return True once the brokers have confirmed it. The call does not wait: repeat it until
-        then.
-
-        Raises:
-            Denied: the right to delete records is missing.
+        then. Raises `Denied`: the right to delete records is missing.
         """
 
     def start(self) -> int:
@@ -301,8 +298,7 @@ class Changelog(Protocol):
     def refuse_changed(self) -> None:
         """End the process if the changelog refuses records because of its topic settings.
 
-        Raises:
-            Stop: the settings are the cause.
+        Raises `Stop`: the settings are the cause.
         """
 
 
@@ -330,8 +326,7 @@ class Sink(Protocol):
     def flush(self) -> int:
         """Wait until all is delivered; return the last changelog record's offset, or -1.
 
-        Raises:
-            RecordsRefused: a broker refused records; from a watched producer with the blame.
+        Raises `RecordsRefused`: a broker refused records; from a watched producer with the blame.
         """
 
     def send_offsets(self, positions: Positions, member: Member) -> None:

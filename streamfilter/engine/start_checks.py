@@ -197,10 +197,8 @@ def reconcile(
 ) -> Beginning:
     """Return where to go on, given the group's offsets and the changelog's positions.
 
-    *begin* has the first offsets of topics that were added; further partitions begin at 0.
-
-    Raises:
-        Refusal: they contradict each other, and the operator did not accept them.
+    *begin* has the first offsets of topics that were added; further partitions begin at 0. Raises
+    `Refusal`: they contradict each other, and the operator did not accept them.
     """
     loudly: list[str] = []
     known = _with_new_partitions(
@@ -279,8 +277,7 @@ def _with_new_partitions(
 def refuse_other_input(names: Names, remembered: str, present: str, *, accept: bool) -> list[str]:
     """Return warnings; stop if the positions belong to an earlier topic of the same name.
 
-    Raises:
-        Refusal: the input was recreated, and the operator did not accept its positions.
+    Raises `Refusal`: the input was recreated, and the operator did not accept its positions.
     """
     if not remembered or not present or remembered == present:
         return []
@@ -337,8 +334,7 @@ def refuse_lost_input(
 ) -> Positions:
     """Return *positions* if the input holds them; lost ones move to its start, if accepted.
 
-    Raises:
-        Refusal: the input was recreated, or retention removed records that were not judged.
+    Raises `Refusal`: the input was recreated, or retention removed records that were not judged.
     """
     if short := {p: (o, latest[p]) for p, o in positions.items() if o > latest[p]}:
         raise Refusal(

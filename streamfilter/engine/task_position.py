@@ -41,13 +41,9 @@ class TaskPosition:
     ) -> tuple[TaskPosition, BatchRecord | None]:
         """Return the position after *records*, and the batch record for it (None: re-read).
 
-        Args:
-            records: a batch that is all new or all re-read.
-            judged: how many of them are documents.
-            extent: the documents that they were compared with.
-            reread: whether they were judged before; then only the positions move.
-            reached: the next offsets after new records, if no other record is held.
-            ages: the documents' ages, if the batch record stores them.
+        The records are all new or all re-read; then only the positions move. *judged* of them are
+        documents, with *ages* if the batch record stores them. *reached* are the next offsets after
+        new records, if no other record is held.
         """
         ends = {record.source.number: record.source.offset + 1 for record in records}
         new = replace(self, positions=self.positions | ends)

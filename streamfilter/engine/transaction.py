@@ -65,10 +65,6 @@ class Transactions:
     """Runs the transactions of one producer."""
 
     def __init__(self, parts: Parts, writer_check: WriterCheck) -> None:
-        """Begin with a producer that `Sink.open` has just made.
-
-        *writer_check* checks the changelog before our records for a foreign writer.
-        """
         self._sink, self._changelog, self._clock = parts.sink, parts.changelog, parts.clock
         self._observer, self._pace = parts.observer.process, parts.pace
         self._writer_check, self._refusals = writer_check, parts.incoming.refusals

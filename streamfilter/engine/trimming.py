@@ -36,14 +36,7 @@ class Trimming:
     def __init__(
         self, changelog: Changelog, clock: Clock, observer: FilterObserver, name: str
     ) -> None:
-        """Begin at offset 0; without a call of `begins` the first `look` trims once more.
-
-        Args:
-            changelog: deletes its own records.
-            clock: for pauses after a failure.
-            observer: shows the result.
-            name: topic and partition, for messages.
-        """
+        """Begin at offset 0; without a call of `begins` the first `look` trims once more."""
         self._changelog, self._clock, self._observer = changelog, clock, observer
         self._name = name
         self._start, self._again_at, self._denied = 0, 0.0, False

@@ -39,8 +39,8 @@ class Ages:
     partitions: I64
     offsets: I64
     horizons: I64
-    """Documents below this ordinal were forgotten, or too old to be a match (`verify.within`), when
-    the document was judged. Never falls."""
+    """Ordinals below it were forgotten, or too old to be a match (`verify.within`), when the
+    document was judged. Never falls."""
     times: I64
     """The stream time when the document came. Never falls."""
 
@@ -73,8 +73,7 @@ class Ages:
 def ages_of(mark: BatchMark) -> Ages | None:
     """Return the ages of the documents of *mark*; None: it has none of each by itself.
 
-    Raises:
-        FormatError: they are truncated, garbage, or of other documents.
+    Raises `FormatError`: they are truncated, garbage, or of other documents.
     """
     n, spans = mark.next_ordinal - mark.first_ordinal, _holding(mark.spans)
     if not mark.ages or not n:

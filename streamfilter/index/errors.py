@@ -59,10 +59,7 @@ class IndexMismatch(IndexFault):
 
 
 class IndexUnavailable(IndexFault):
-    """The system refused (open files, permission, input/output); the data may be undamaged.
-
-    Never wipe the index for this error: stop, find the cause, and start again.
-    """
+    """The system refused; the data may be undamaged. Never wipe the index for this error."""
 
 
 class IndexRemoved(IndexDamaged):
@@ -74,13 +71,12 @@ CURRENT = "CURRENT"
 
 
 class DiskFull(IndexFault):
-    """A write found no space. Nothing of it is visible; apply the same changes again later.
+    """A write found no space, and nothing of it is visible. Apply the same changes again later.
 
     The message is for a service, which waits. Commands that end use `fact` with their own words.
     """
 
     def __init__(self, fact: str, path: Path | None = None) -> None:
-        """Make the message: the *fact*, the space that is wanted, and the space left at *path*."""
         wanted = f"at least {ROOM_BYTES >> 20} MiB{_left(path)}"
         super().__init__(f"{fact}; free some space, {wanted}, and it goes on by itself")
         self.fact = fact
@@ -90,13 +86,8 @@ def as_stop(fault: IndexFault, ways: str = "", *, stays: str = "", cure: str = "
     """Return the end of the process for *fault*, which nothing in the process can repair.
 
     A directory in use, a full disk or a refusal by the system may be gone at the next start, so a
-    supervisor should retry. All other faults need a person.
-
-    Args:
-        fault: The fault.
-        ways: The ways out of a mismatch, if they are not a service's.
-        stays: What a full disk leaves as it was; empty for a service, which goes on by itself.
-        cure: What to do after there is room.
+    supervisor should retry. All other faults need a person. *ways* are the ways out of a mismatch,
+    if they are not a service's. A full disk leaves *stays* as it was; with room, *cure* helps.
     """
     if isinstance(fault, DiskFull) and stays:
         return NoRoom(fault.fact, stays=stays, cure=cure)

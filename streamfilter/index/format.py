@@ -53,7 +53,7 @@ SECONDS_MAX = 0xFFFF_FFFF
 PAYLOAD = 0x8000
 """Bit of ``n_tokens``: a payload follows the tokens. Plain texts have no payload."""
 LATE = 0x4000
-"""Bit of ``n_tokens``: the batch's number is above 32 bits, and the record ends with the rest."""
+"""Bit of ``n_tokens``: the record ends with the upper bits of the batch's number."""
 LATE_BYTES = 2
 
 _EARLY = 0xFFFF_FFFF
@@ -100,11 +100,7 @@ def recorded(additions: Additions) -> Additions:
 
 
 def encode_documents(documents: Documents) -> list[bytes]:
-    """Return each document's record, without its ordinal.
-
-    Raises:
-        FormatError: a value does not fit its field.
-    """
+    """Return each document's record, without its ordinal, or raise `FormatError`."""
     contents, samples = documents.contents, documents.contents.samples
     ids = _encoded_ids(documents.ids)
     columns = {
@@ -160,8 +156,7 @@ def _require_fits(name: str, column: NDArray[np.int64]) -> None:
 def decode_documents(ordinals: I64, values: Sequence[bytes], widths: Widths) -> Documents:
     """Return the documents whose records are *values*; the opposite of `encode_documents`.
 
-    Raises:
-        FormatError: a value is truncated or is no record of a scheme with these *widths*.
+    Raises `FormatError`: a value is truncated or is no record of a scheme with these *widths*.
     """
     layout = _layout(widths)
     width = layout.itemsize
@@ -267,8 +262,7 @@ class Lists:
 def encode_buckets(lists: Lists) -> list[bytes]:
     """Return each bucket's value. Only a bucket with an overflow count may be empty.
 
-    Raises:
-        FormatError: an ordinal does not fit in 5 bytes.
+    Raises `FormatError`: an ordinal does not fit in 5 bytes.
     """
     if len(lists.ordinals) and not 0 <= lists.ordinals.min() <= lists.ordinals.max() <= ORDINAL_MAX:
         raise FormatError(f"an ordinal must lie in 0..{ORDINAL_MAX}")
@@ -295,8 +289,7 @@ def encode_buckets(lists: Lists) -> list[bytes]:
 def decode_buckets(values: Sequence[bytes | None]) -> Lists:
     """Return the buckets behind *values*; None is an empty one (nothing was stored).
 
-    Raises:
-        FormatError: a value is truncated, too long, or its ordinals do not rise.
+    Raises `FormatError`: a value is truncated, too long, or its ordinals do not rise.
     """
     lengths = np.fromiter([len(v) if v is not None else 0 for v in values], np.int64, len(values))
     counts, rest = np.divmod(lengths, ORDINAL_BYTES)

@@ -66,8 +66,7 @@ class InputTable:
     def extended(self, topics: Iterable[InputTopic]) -> InputTable:
         """Return the table with numbers for all partitions of *topics*, and with their known ids.
 
-        Raises:
-            Stop: there are more partitions than numbers.
+        Raises `Stop`: there are more partitions than numbers.
         """
         counts, topics = self._counts, sorted(topics, key=lambda each: each.name)
         ids = {each.name: each.id for each in topics if each.id}
@@ -96,11 +95,7 @@ ONE_TOPIC = InputTable()
 
 
 def decode_table(field: object) -> InputTable:
-    """Return the table that `InputTable.as_json` returned.
-
-    Raises:
-        FormatError: it is no table.
-    """
+    """Return the table that `InputTable.as_json` returned. Raises `FormatError`: it is no table."""
     runs = []
     for run in field if isinstance(field, list) else [None]:
         match run:
@@ -120,8 +115,7 @@ def decode_table(field: object) -> InputTable:
 def table_of(fact: bytes | None) -> InputTable:
     """Return the table in an index's *fact*; an empty one if the index has one topic.
 
-    Raises:
-        FormatError: it is no table.
+    Raises `FormatError`: it is no table.
     """
     if fact is None:
         return ONE_TOPIC

@@ -48,11 +48,10 @@ class StoredProgress:
 
     progress: Progress = field(default_factory=Progress)
     documents: int = 0
-    """Documents that are remembered."""
     windows: tuple[Window, ...] = (EVER,)
     held: tuple[int, ...] = (0,)
-    """How many documents each window holds, including those that the horizon has passed. If the
-    horizon jumps over windows, they need not be counted then. Empty: it was not stored."""
+    """How many documents each window holds, with those before the horizon: if it jumps over
+    windows, they need no count. Empty: it was not stored."""
 
 
 class HasStoredProgress:
@@ -84,10 +83,7 @@ def _packed(layout: struct.Struct, *values: int) -> bytes:
 
 
 def encode_standing(standing: StoredProgress) -> bytes:
-    """Return the bytes of *standing*: positions in rising order of their partition.
-
-    An index that forgets nothing has the same bytes as before there were windows.
-    """
+    """Return the bytes of *standing*: positions in rising order of their partition."""
     progress = standing.progress
     positions = sorted((progress.positions or {}).items())
     head = _packed(
@@ -110,11 +106,7 @@ def encode_standing(standing: StoredProgress) -> bytes:
 
 
 def decode_standing(data: bytes) -> StoredProgress:
-    """Return the progress that `encode_standing` wrote.
-
-    Raises:
-        FormatError: *data* is anything else.
-    """
+    """Return the progress that `encode_standing` wrote, or raise `FormatError`."""
     try:
         offset, batch, ordinal, timestamp, documents, hash_size, known, count = (
             _PROGRESS.unpack_from(data)
@@ -171,11 +163,7 @@ def encode_mark(mark: BatchMark) -> bytes:
 
 
 def decode_mark(number: int, data: bytes) -> BatchMark:
-    """Return the mark stored under *number*.
-
-    Raises:
-        FormatError: *data* is truncated or garbage.
-    """
+    """Return the mark stored under *number*, or raise `FormatError`."""
     try:
         first, following, count = _MARK.unpack_from(data)
         end = _MARK.size + count * _SPAN.size
@@ -189,10 +177,10 @@ def decode_mark(number: int, data: bytes) -> BatchMark:
 
 
 def span_entries(mark: BatchMark) -> list[tuple[bytes, bytes]]:
-    """Return the entries that lead from an offset to *mark*.
+    """Return the entries that lead from an offset to *mark*; empty spans are not stored.
 
-    Empty spans are not stored. An empty span has the same start as the next batch's span, and would
-    replace it when a restore applies the earlier batch again.
+    An empty span has the same start as the next batch's span, and would replace it when a restore
+    applies the earlier batch again.
     """
     return [
         (
@@ -214,10 +202,8 @@ def numbers_covering(
 ) -> list[int | None]:
     """Return for each (partition, offset) the number of the batch whose span holds it, or None.
 
-    Args:
-        at_or_before: Finds the stored span with the greatest key not greater than a key.
-        partitions: Input partition of each place.
-        offsets: Offset of each place; any order, though neighbours share a span and a look-up.
+    *at_or_before* finds the stored span with the greatest key not greater than a key. Neighbouring
+    places share a span and a look-up.
     """
     span, number = Span(-1, 0, 0), -1
     numbers: list[int | None] = [None] * len(offsets)
@@ -239,11 +225,7 @@ def _covers(span: Span, partition: int, offset: int) -> bool:
 
 
 def decode_span(key: bytes, value: bytes) -> tuple[Span, int]:
-    """Return a span and the number of its batch.
-
-    Raises:
-        FormatError: key or value has another length.
-    """
+    """Return a span and the number of its batch, or raise `FormatError`."""
     try:
         partition, start = _SPAN_KEY.unpack(key)
         end, number = _SPAN_VALUE.unpack(value)

@@ -53,10 +53,6 @@ class MemoryIndex(HasStoredProgress):
     """`streamfilter.index.protocol.Index` in this process's memory."""
 
     def __init__(self, widths: Widths, *, bucket_cap: int = BUCKET_CAP, ids: bool = False) -> None:
-        """Start empty: records of these *widths*, buckets of at most *bucket_cap* ordinals.
-
-        With *ids*, documents are found by their ids, too.
-        """
         self._widths = widths
         self.bucket_cap, self.ids = bucket_cap, ids
         self._standing = StoredProgress()

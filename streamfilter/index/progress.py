@@ -45,16 +45,10 @@ class Progress:
     def advanced(
         self, documents: int, spans: Sequence[Span], extent: StoredExtent, ages: Ages | None = None
     ) -> tuple[Progress, BatchMark]:
-        """Return the progress after a batch, and the batch's mark.
+        """Return the progress after a batch of *documents* over *spans*, and its mark.
 
         Example: a batch of two documents reads the offsets 5 and 6 of partition 0. Before it,
         `positions` is {0: 5} and `next_ordinal` is 10. After it they are {0: 7} and 12.
-
-        Args:
-            documents: How many documents the batch judges.
-            spans: The offsets that it judges, at most one span for each partition.
-            extent: What is forgotten after the batch, and its stream time.
-            ages: The documents' ages, if the mark stores them.
         """
         ends = {span.partition: span.end for span in spans}
         following = self.next_ordinal + documents

@@ -28,11 +28,8 @@ WINDOWS_MAX = 5
 """Windows that may be alive at a time. Every probe reads each of them."""
 
 FAINT_BELOW = 4
-"""A document in fewer bands counts as faint: its near-duplicates may be missed.
-
-A copy of similarity .84 shares at least one of 3 bands (6 slots each) with probability .73. It
-shares at least one of 4 bands with probability .82.
-"""
+"""A document in fewer bands counts as faint. A copy of similarity .84 shares one of 3 bands (6
+slots each) with probability .73, and one of 4 bands with .82."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +73,10 @@ class Buckets:
     overflows: I64
     """(n, c) how many documents did not fit into the bucket."""
     deeper: tuple[Level, ...] = ()
-    """The buckets of longer keys, by the length of the key. Filled only if the
-    probe had signatures."""
+    """The buckets of longer keys, by their length; empty if the probe had no signatures."""
     older: tuple[Buckets, ...] = ()
     """The answers of the older windows, the oldest first. All other fields are of the newest
-    window: the judged documents will be listed in its buckets."""
+    window, whose buckets will list the judged documents."""
 
     @property
     def windows(self) -> tuple[Buckets, ...]:
@@ -117,9 +113,8 @@ class Buckets:
     def levels(self) -> tuple[Level, ...]:
         """Return the levels of all windows.
 
-        The lists of several windows together may exceed one bucket's cap. They are not cut to it.
-        A full bucket of an old window would otherwise hide documents that a later window lists
-        under the same key. In that later window they have no longer key.
+        Together their lists may exceed one bucket's cap. They are not cut: documents of a later
+        window under the same key have no longer key there.
         """
         return tuple(level for each in self.windows for level in (each.shortest, *each.deeper))
 
@@ -167,14 +162,13 @@ class Additions:
     """(n, c) the documents' keys: bands first, folded fingerprint last. In an unsigned document
     (set size 0) the band columns are 0 and are not written."""
     buckets: Buckets | None = None
-    """The answer of a probe of exactly these keys, read just before from the newest window. It
-    saves a second read. With None, `apply` reads the buckets itself (restore)."""
+    """The answer of a probe of exactly these keys, read just before from the newest window. With
+    None, `apply` reads the buckets itself (restore)."""
     always: int = 1
-    """How many of the last key columns every document has. The other columns are bands, which only
-    a signed document has. Only the buckets of bands continue under longer keys."""
+    """How many of the last key columns every document has. The others are bands: only signed
+    documents have them, and only their buckets continue under longer keys."""
     records: Sequence[bytes] | None = None
-    """The output of `format.encode_documents`, if the caller already has it. With None, `apply`
-    encodes the documents itself."""
+    """The output of `format.encode_documents`; None: `apply` encodes the documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +201,8 @@ class Changes:
     marks: tuple[BatchMark, ...] = ()
     removals: Removals | None = None
     opens: Window | None = None
-    """The next window, which begins with this write. A window that already exists is ignored. An
-    empty index begins with this window, whatever its number."""
+    """The window that begins with this write; one that exists is ignored. An empty index begins
+    with it, whatever its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +218,7 @@ class Applied:
     faint: int = 0
     """Documents listed for fewer than `FAINT_BELOW` of their bands: copies may be missed."""
     unlisted: int = 0
-    """Documents listed for none of their bands: no near-duplicate of them is found. They count in
-    `faint` too."""
+    """Documents listed for none of their bands: no near-duplicate is found. Part of `faint`."""
     removed: int = 0
     """Documents forgotten one by one (`Removals`)."""
     expired: int = 0
@@ -237,7 +230,6 @@ class Usage:
     """The disk usage of an index, and its own figures."""
 
     index: int
-    """Bytes on disk."""
     free: int
     """Free bytes on its file system."""
     oldest: int = -1
@@ -333,13 +325,11 @@ class Index(Readable, Protocol):
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 
-        New ordinals rise from write to write. A full bucket does not take later documents: they
-        are listed under longer keys. If a bucket loses a member, these documents stay under their
-        longer keys, and the next new document takes the free place.
-
-        Raises:
-            ValueError: the horizon falls, or the window that opens does not follow the newest or is
-                one too many. Nothing was written.
+        New ordinals rise from write to write. A full bucket does not take later documents: they are
+        listed under longer keys. If a bucket loses a member, these documents stay under their
+        longer keys, and the next new document takes the free place. Raises `ValueError`: the
+        horizon falls, or the window that opens does not follow the newest or is one too many.
+        Nothing was written.
         """
 
     def prepare(self) -> None:

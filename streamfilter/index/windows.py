@@ -23,8 +23,8 @@ Windows = tuple[Window, ...]
 def after(windows: Windows, progress: Progress, changes: Changes) -> Windows:
     """Return which windows are alive after *changes* to an index with *windows* and *progress*.
 
-    Raises:
-        ValueError: the horizon falls, or what opens does not follow the newest or is one too many.
+    Raises `ValueError`: the horizon falls, or what opens does not follow the newest or is one too
+    many.
     """
     horizon = changes.progress.horizon
     if horizon < progress.horizon:

@@ -42,7 +42,6 @@ class Found:
     """The group's state that `reset` would remove."""
 
     members: tuple[str, ...]
-    """Processes of the group, by their hosts."""
     group: bool
     changelog: int | None
     """Number of the changelog's offsets, from its first to its end; None: no such topic."""
@@ -53,11 +52,7 @@ class Found:
 
 
 def survey(config: Config, admin: AdminClient) -> Found:
-    """Return the group's state in Kafka.
-
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
-    """
+    """Return the group's state in Kafka, or raise `Stop`."""
     with asked_once():
         topics = describe(config, admin)
         members, group = _group(admin, config.kafka.group)
@@ -74,11 +69,7 @@ def survey(config: Config, admin: AdminClient) -> Found:
 
 
 def refuse_compacted(config: Config, admin: AdminClient) -> None:
-    """Stop if an output cannot be emptied: its cleanup.policy is `compact` alone.
-
-    Raises:
-        Stop: there is such an output; or the cluster does not answer, or refuses us.
-    """
+    """Stop if an output cannot be emptied: its cleanup.policy is `compact` alone (`Stop`)."""
     with asked_once():
         topics = describe(config, admin)
     cure = "leave out --outputs, and empty or recreate it yourself"
@@ -94,8 +85,7 @@ def refuse_compacted(config: Config, admin: AdminClient) -> None:
 def refuse_foreign(config: Config) -> None:
     """Stop if ``index.changelog`` names another group's changelog, or a topic that is none.
 
-    Raises:
-        Stop: it does; or the cluster does not answer, or refuses us.
+    Raises `Stop`: it does; or the cluster does not answer, or refuses us.
     """
     name, group = config.changelog_topic, config.kafka.group
     for record in first_of(config, name):

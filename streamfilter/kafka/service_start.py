@@ -92,8 +92,7 @@ def serve(
 ) -> None:
     """Filter between the topics of *config* until *stopping*.
 
-    Raises:
-        Stop: the process must end; the message has the reason and the cure.
+    Raises `Stop`: the process must end; the message has the reason and the cure.
     """
     reader_for(config, settle=True)  # a missing library or schema stops a standby, too
     metrics.describe(
@@ -136,8 +135,7 @@ class _Start:
     def patiently(self, call: Callable[[], T]) -> T:
         """Return what *call* returns; repeat it while the cluster does not answer.
 
-        Raises:
-            Stop: the cluster did not answer in time (`Temporary`), or it refuses us.
+        Raises `Stop`: the cluster did not answer in time (`Temporary`), or it refuses us.
         """
         deadline = self.clock.monotonic() + self.config.kafka.start_timeout.total_seconds()
         while not self.stopping():

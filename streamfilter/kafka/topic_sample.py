@@ -34,11 +34,7 @@ def would_pause(config: Config, records: int, broken: int) -> bool:
 
 
 def names(config: Config) -> list[str]:
-    """Return the topics that the brokers show us, without internal ones.
-
-    Raises:
-        Stop: no broker answers, or they refuse us.
-    """
+    """Return the topics that the brokers show us, without internal ones, or raise `Stop`."""
     admin = clients.admin_client(config)
     known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
     return sorted(name for name in known if not name.startswith("__"))
@@ -47,10 +43,8 @@ def names(config: Config) -> list[str]:
 def written_by_commands(config: Config) -> str:
     """Return the input topic that `forget` and `feed` write to: the first that is named exactly.
 
-    If patterns alone name the topics, it is the first that fits.
-
-    Raises:
-        Stop: no broker answers, or no topic fits.
+    If patterns alone name the topics, it is the first that fits. Raises `Stop`: no broker answers,
+    or no topic fits.
     """
     if config.input.exact:
         return config.input.first
@@ -63,8 +57,7 @@ def written_by_commands(config: Config) -> str:
 def latest(config: Config, count: int) -> list[Record]:
     """Return the input's last *count* records, or a few more, from all its partitions.
 
-    Raises:
-        Stop: the brokers refuse us, or do not answer, or show no such topic.
+    Raises `Stop`: the brokers refuse us, or do not answer, or show no such topic.
     """
     return _sample(config, count, earliest=False)
 
@@ -72,8 +65,7 @@ def latest(config: Config, count: int) -> list[Record]:
 def earliest(config: Config, count: int) -> list[Record]:
     """Return the first *count* records that the input still holds, or a few more.
 
-    Raises:
-        Stop: the brokers refuse us, or do not answer, or show no such topic.
+    Raises `Stop`: the brokers refuse us, or do not answer, or show no such topic.
     """
     return _sample(config, count, earliest=True)
 
@@ -81,20 +73,14 @@ def earliest(config: Config, count: int) -> list[Record]:
 def latest_of_many(config: Config, count: int) -> Iterator[Record]:
     """Yield the input's last *count* records, or fewer, one by one: none is kept.
 
-    It ends early if no record comes for `READ_SECONDS`.
-
-    Raises:
-        Stop: as `latest`, or a stop was requested.
+    It ends early if no record comes for `READ_SECONDS`. Raises `Stop`: as `latest`, or a stop was
+    requested.
     """
     return islice(_records(config, count, earliest=False, renewed=True), count)
 
 
 def first_of(config: Config, topic: str) -> list[Record]:
-    """Return the first record of each partition of *topic*, committed or not.
-
-    Raises:
-        Stop: as `latest`.
-    """
+    """Return the first record of each partition of *topic*, committed or not, or raise `Stop`."""
     return _sample(config, 1, earliest=True, topic=topic, **{"isolation.level": "read_uncommitted"})
 
 

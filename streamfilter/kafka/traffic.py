@@ -38,13 +38,7 @@ class Feed:
     """Fills partition 0 of one topic, in order; or all of its partitions, by key."""
 
     def __init__(self, producer: str | Producer, topic: str, *, partition: int | None = 0) -> None:
-        """Prepare to fill *topic*.
-
-        Args:
-            producer: a producer with the properties `FEEDING`, or ``bootstrap.servers`` for one.
-            topic: its name.
-            partition: None: the key decides.
-        """
+        """Prepare to fill *topic* with a *producer* (properties `FEEDING`), or a new one."""
         self._topic = topic
         self._partition = PARTITION_UA if partition is None else partition
         self._failed: list[KafkaError] = []
@@ -77,11 +71,7 @@ class Feed:
         self._check(0)
 
     def partitions(self) -> int:
-        """Return the topic's number of partitions, without creating it.
-
-        Raises:
-            TrafficError: no broker answers, or there is no such topic.
-        """
+        """Return the topic's number of partitions, without creating it, or raise `TrafficError`."""
         try:
             topics = self._producer.list_topics(timeout=FLUSH_TIMEOUT_SECONDS).topics
         except KafkaException as error:
@@ -95,11 +85,7 @@ class Feed:
         return len(topics[self._topic].partitions)
 
     def flush(self) -> None:
-        """Return when the broker has all records.
-
-        Raises:
-            TrafficError: some were not delivered.
-        """
+        """Return when the broker has all records, or raise `TrafficError`."""
         self._check(self._producer.flush(FLUSH_TIMEOUT_SECONDS))
 
     def _delivered(self, error: KafkaError | None, _: object) -> None:
@@ -131,8 +117,7 @@ class Tail:
     def take(self, timeout_seconds: float) -> list[Record]:
         """Return the records that have arrived, after at most *timeout_seconds*.
 
-        Raises:
-            TrafficError: the broker deleted records before they were read.
+        Raises `TrafficError`: the broker deleted records before they were read.
         """
         messages = self._consumer.consume(TAKEN_AT_ONCE, timeout_seconds)
         for error in filter(None, (message.error() for message in messages)):

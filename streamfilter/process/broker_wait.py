@@ -17,7 +17,6 @@ class Waiting:
     """One deadline for all waits of a command."""
 
     def __init__(self, seconds: float) -> None:
-        """Set the deadline to *seconds* from now."""
         self._seconds, self._until = seconds, time.monotonic() + seconds
         self._said = False
 

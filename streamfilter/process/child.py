@@ -69,8 +69,7 @@ class Child:
     def wait(self, timeout_seconds: float) -> int:
         """Return the exit code once it has ended.
 
-        Raises:
-            subprocess.TimeoutExpired: it has not ended in time.
+        Raises `subprocess.TimeoutExpired`: it has not ended in time.
         """
         code = self._process.wait(timeout_seconds)
         self._dismiss_guard()

@@ -63,7 +63,6 @@ class Status:
     lag: Mapping[str, int] = field(default_factory=dict)
     """Records behind the end, by ``topic/partition``."""
     documents: int = 0
-    """Documents in the index."""
     restore_remaining: int = 0
     """Changelog records still to be applied."""
 
@@ -88,7 +87,6 @@ class Liveness:
     cause: Cause | None
     """None if the process is live."""
     reason: str
-    """One sentence for a person; empty when it is alive."""
     age_seconds: float
     """Since the last heartbeat."""
     bound_seconds: float
@@ -105,12 +103,7 @@ class Health:
     def __init__(
         self, *, bound_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Start as STARTING, with a first beat now.
-
-        Args:
-            bound_seconds: how long the loop may be silent before it counts as stuck.
-            clock: a monotonic clock.
-        """
+        """Start with a first beat now; a loop silent for *bound_seconds* counts as stuck."""
         self._bound = bound_seconds
         self._clock = clock
         self._lock = threading.Lock()

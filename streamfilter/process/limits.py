@@ -23,8 +23,8 @@ logger = logging.getLogger("streamfilter.run")
 FILES_MIN = 128
 """Five clients with three sockets and pipes each; RocksDB's tables take half of the limit; HTTP."""
 THREADS_MIN = 96
-"""Threads needed. Measured at a takeover: 28 with one broker, 38 with three. HTTP at its bound
-needs 32. The sum is multiplied by 1.3. Each further broker needs five."""
+"""Measured at a takeover: 28 with one broker, 38 with three; HTTP at its bound needs 32. The sum
+times 1.3. Each further broker needs five."""
 TASK_FILES, TASK_BROKER_FILES = 68, 9
 """Files of each further task, and of each further broker for each task. Measured: 28 for a task
 that works, 8 more while it restores, 32 tables of a growing index. A broker: 3 for each of 3
@@ -65,10 +65,8 @@ ONE = Need()
 def refuse_small_limits(need: Need = ONE) -> None:
     """Check the limits of this process, its user and its control groups.
 
-    The limit of open files is raised if this process may do so.
-
-    Raises:
-        ConfigError: with each limit that is too low.
+    The limit of open files is raised if this process may do so. Raises `ConfigError`: with each
+    limit that is too low.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if _below(soft, need.files) and not _below(hard, need.files):

@@ -188,11 +188,7 @@ def configure(
 ) -> None:
     """Send all logging of the process to *stream* (standard error), once and for all loggers.
 
-    Args:
-        level: ``debug``, ``info``, ``warning`` or ``error``.
-        format: ``json``, ``text``, or ``auto``: text on a terminal.
-        secrets: texts that must never be written.
-        stream: where to write.
+    *format* is ``json``, ``text``, or ``auto``: text on a terminal. *secrets* are never written.
     """
     MASKER.learn(secrets)
     target = stream or sys.stderr

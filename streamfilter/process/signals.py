@@ -42,11 +42,9 @@ class Interruption(threading.Event):
         """Set the flag on SIGINT and SIGTERM inside the block.
 
         A second signal is handled by *again*. By default it ends the process at once, and an
-        ignored signal stays ignored, because a shell ignores SIGINT for background jobs.
-
-        A caller that passes *again* runs until it is stopped, so ignored signals are handled too:
-        a script may start it in the background and forward Ctrl-C. With None a second signal is
-        handled like the first.
+        ignored signal stays ignored, because a shell ignores SIGINT for background jobs. A caller
+        that passes *again* runs until it is stopped, so ignored signals are handled too. With None
+        a second signal is handled like the first.
         """
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread may set handlers

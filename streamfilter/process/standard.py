@@ -42,8 +42,7 @@ def say(text: str) -> None:
 def answer(text: str) -> None:
     """Write *text*, the answer of a command, to standard output, made `visible`.
 
-    Raises:
-        NoRoom: the disk is full, if a shell redirects the output to a file.
+    Raises `NoRoom`: the disk is full, if a shell redirects the output to a file.
     """
     try:
         click.echo(visible(text))

@@ -66,13 +66,8 @@ class Watchdog:
     ) -> None:
         """Prepare the checks.
 
-        Args:
-            health: reports whether the process is live.
-            exit_after: seconds from the first failed check to the exit; 0: never exit.
-            stalled: called each time the process stops being live.
-            stopping: returns whether the process got a stop signal.
-            leave: ends the process.
-            clock: a monotonic clock.
+        *exit_after* are the seconds from the first failed check to the exit; 0: never exit.
+        *stalled* is called each time the process stops being live, and *leave* ends it.
         """
         self._health, self._exit_after, self._stalled = health, exit_after, stalled
         self._stopping, self._leave, self._clock = stopping, leave, clock

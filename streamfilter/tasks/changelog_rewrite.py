@@ -54,15 +54,7 @@ class Rewriting:
         writer_check: WriterCheck,
         own: Header,
     ) -> None:
-        """Prepare a rewrite.
-
-        Args:
-            parts: the task's parts.
-            index: a whole index that has applied every committed batch.
-            position: the positions and numbers to go on with.
-            writer_check: checks for foreign writers before our first transaction.
-            own: the header of our changelog.
-        """
+        """Prepare a rewrite from a whole *index* that has applied every committed batch."""
         self._parts, self._index, self._position, self._own = parts, index, position, own
         self._transactions = Transactions(parts, writer_check)
 
@@ -129,8 +121,7 @@ class Rewriting:
     def _try(self, load: Load) -> Script[bool]:
         """Run one transaction as a member of the group; return whether it was committed.
 
-        Raises:
-            OutcomeUnknown: the producer must be replaced, and the rewrite begins again.
+        Raises `OutcomeUnknown`: the producer must be replaced, and the rewrite begins again.
         """
         yield State.RESTORING, ""
         while (member := self._parts.member()).generation < 0 or not member.member_id:

@@ -86,20 +86,17 @@ class IndexKeeper:
         store: IndexStore,
         index: Index | None,
     ) -> None:
-        """Prepare to open; an *index* that is still open from before is used again."""
         self._plan, self._changelog = plan, changelog
         self._observer, self._store = observer, store
         self.index = index
         self._header: Header | None = None
         """The changelog's header; None: no record was ever committed to it."""
         self.lost = -1
-        """First offset of a changelog whose beginning was deleted; -1: it was not. Then the index
-        is the only copy."""
+        """First offset of a changelog whose beginning was deleted; then the index is the only copy.
+        -1: it is whole."""
         self.anew = 0
         """Offset of the BEGIN of a complete rewrite (`changelog_rewrite.py`); 0: there is none."""
         self._searched, self._begun = 0, -1
-        """The offset at which the next search for a rewrite begins, and the last BEGIN before it;
-        -1: none."""
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
         """Return the identity in the changelog's header; None: no record was ever committed."""
@@ -162,10 +159,7 @@ class IndexKeeper:
     def _without_header(self, bounds: Watermarks) -> Script[Identity | None]:
         """Return the identity of a changelog that lost its header.
 
-        It is in a rewrite's first record, or else in the stored index.
-
-        Raises:
-            Refusal: there is neither.
+        It is in a rewrite's first record, or else in the stored index; else raise `Refusal`.
         """
         if (yield from self.find_anew(bounds)):
             return (yield from self.header(bounds))
@@ -228,7 +222,7 @@ class IndexKeeper:
     def _give_up(self, stored: Identity) -> Script[None]:
         """Remove a stored index of another changelog, if it was never used.
 
-        Two processes that start at the same time both create an identity, and only one is used.
+        If two processes start together, both create an identity, and only one is used.
         """
         if self.index is None:
             self.index = yield from with_room(self._store.open, stored)
@@ -292,8 +286,7 @@ class IndexKeeper:
     def wipe(self, why: str) -> None:
         """Remove the index, with a warning: it can be restored from the changelog.
 
-        Raises:
-            Refusal: the beginning of the changelog was deleted.
+        Raises `Refusal`: the beginning of the changelog was deleted.
         """
         self.close()
         if self.lost >= 0:

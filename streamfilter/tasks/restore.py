@@ -61,8 +61,8 @@ READ_RECORDS = 5_000
 READ_SECONDS = 0.05
 """Longest wait of a read: the membership is polled between two reads."""
 WRITE_ROWS = 5_000
-"""Documents or batches in one write, rounded up to a whole transaction. Batches count too: input
-that is mostly duplicates makes millions of batches with few documents."""
+"""Documents or batches in one write, rounded up to a whole transaction: input of duplicates makes
+millions of batches with few documents."""
 
 
 class Replay:
@@ -78,15 +78,10 @@ class Replay:
         writer: bytes,
         from_known: bool,
     ) -> None:
-        """Prepare to catch up.
+        """Prepare to catch up with what *reader* reads, from the index's offset on.
 
-        Args:
-            index: the index that catches up.
-            sketcher: computes band keys, with the index's own scheme and seed.
-            reader: the committed changelog from the index's offset on.
-            names: for messages.
-            writer: the writer's name in our batches.
-            from_known: whether the reader begins at the last record that the index applied.
+        *writer* is the writer's name in our batches. With *from_known*, the reader begins at the
+        last record that the index applied.
         """
         # A tail that a full disk ended leaves a write pending. Its records are read again here,
         # in other pieces. Waiting for that exact write would never end, even with free space.
@@ -97,9 +92,7 @@ class Replay:
         """Accepted writers; an empty name is accepted until a batch has our writer's name."""
         self._unchecked = from_known
         self._unfinished: list[bytes] = []
-        """Documents whose batch record has not come yet."""
         self._forgotten: list[I64] = []
-        """Ordinals that the first batch of the write forgets."""
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
         self._opens: Window | None = None
@@ -127,8 +120,7 @@ class Replay:
     def run(self) -> Iterator[str]:
         """Catch up; yield between two reads: the reason for a wait, or an empty string.
 
-        Raises:
-            Refusal: the changelog differs from the index's last record, or cannot be read.
+        Raises `Refusal`: the changelog differs from the index's last record, or cannot be read.
         """
         while not self._reader.done:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
@@ -145,11 +137,7 @@ class Replay:
             raise refuse_broken(self._names, self._reader.position, why)
 
     def follow(self) -> Iterator[str]:
-        """Apply commits without end; yield after every read, as `run` does.
-
-        Raises:
-            Refusal: as in `run`.
-        """
+        """Apply commits without end; yield after every read, and raise, as `run` does."""
         while True:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
                 yield from self._before(entry)
@@ -160,8 +148,7 @@ class Replay:
     def _before(self, entry: Entry) -> Iterator[str]:
         """Write the pending batches if *entry* begins a window or forgets documents.
 
-        Earlier batches belong to the window before. Their documents must be in the buckets before
-        the forgotten ones leave them.
+        Their documents must be in the buckets before others leave, and belong to the window before.
         """
         if entry.value[1:2] in _ALONE:
             yield from self._write()

@@ -37,14 +37,13 @@ from streamfilter.tasks.standby import Standbys
 STANDBY_SECONDS = 0.25
 """Wait of a membership poll while there is no other work."""
 IDLE_SECONDS = 0.02
-"""All tasks of an idle process together wait at least so long for records, however short the
-latency is. Without a wait the loop would spin. A record that arrives ends its task's wait."""
+"""All tasks of an idle process together wait at least so long for records, or the loop would spin.
+A record that arrives ends its task's wait."""
 RETRY_SECONDS = 0.1
 """Wait of a membership poll after an aborted transaction: a revoke often follows."""
 PAUSED_SECONDS = 0.5
 TURN_SECONDS = 1.0
-"""Longest time between two polls of the membership within a turn. Many slow tasks in a row would
-otherwise cost the process its membership."""
+"""Longest time between two polls within a turn: many slow tasks must not cost the membership."""
 FENCE_POLLS = 20
 """Polls of `RETRY_SECONDS` after a fence, to find out whether the group revoked the task."""
 REPLACEMENTS_MAX = 3
@@ -69,17 +68,10 @@ class Service:
     ) -> None:
         """Begin with no task.
 
-        Args:
-            membership: reports which tasks are ours.
-            new_job: makes a task's job by its number, with the open index of its standby if any.
-            observer: records every event.
-            clock: for pauses.
-            latency: longest wait for a batch in seconds, for all tasks together.
-            standbys: run while there is no task; None: only wait.
-            tasks: the number of tasks; further partitions of the changelog are ignored.
-            look: called once a turn; returns the topics' numbers of partitions if known, and may
-                end the process (`topic_watch.TopicsWatch.look`).
-            away: returns why no broker is reachable; empty if one is.
+        *new_job* makes a task's job by its number, with the open index of its standby if any.
+        *latency* is the longest wait for a batch in seconds, for all *tasks* together. *look* is
+        called once a turn; it returns the topics' numbers of partitions if known, and may end the
+        process. *away* returns why no broker is reachable.
         """
         self._membership, self._new_job = membership, new_job
         self._observer, self._clock = observer, clock
@@ -96,8 +88,7 @@ class Service:
     def run(self, stopping: Callable[[], bool]) -> None:
         """Work until *stopping*, then finish the batch and leave the group.
 
-        Raises:
-            Stop: the process must end; the message says why.
+        Raises `Stop`: the process must end; the message says why.
         """
         try:
             while not stopping():

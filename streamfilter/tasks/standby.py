@@ -61,7 +61,6 @@ class Standby:
         """The lock error if another process holds the directory; empty otherwise."""
         self.state, self.detail = State.STANDBY, ""
         self.busy = False
-        """True while there is more to read at once."""
 
     def advance(self) -> None:
         """Do one piece: a step of the opening, or a read and its write.
@@ -154,12 +153,6 @@ class Standbys:
     """One standby for every task of the group, while this process owns none."""
 
     def __init__(self, numbers: Sequence[int] = (), new: Callable[[int], Standby] | None = None):
-        """Begin with none.
-
-        Args:
-            numbers: the tasks; none: this process keeps no standby index.
-            new: makes a standby for a task.
-        """
         self._numbers, self._new = tuple(numbers), new
         self._standbys: dict[int, Standby] = {}
         self._turn = 0

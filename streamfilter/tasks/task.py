@@ -39,14 +39,7 @@ class StallDetector:
     """
 
     def __init__(self, source: RecordSource, clock: Clock, names: Names, *, seconds: float) -> None:
-        """Begin as if a record had just moved.
-
-        Args:
-            source: its `unread` reads with another consumer.
-            clock: for the time between two checks.
-            names: for messages.
-            seconds: time from the last move until the task counts as stuck.
-        """
+        """Begin as if a record had just moved; a task is stuck after *seconds* without one."""
         self._source, self._clock, self._names, self._seconds = source, clock, names, seconds
         self.moved()
 

@@ -47,7 +47,6 @@ class TaskStart:
     """One start of one task."""
 
     def __init__(self, plan: Plan, parts: Parts, keeper: IndexKeeper) -> None:
-        """Prepare a start; if the *keeper* still has an open index, it is used again."""
         self._plan, self._parts, self._keeper = plan, parts, keeper
         self._observer = parts.observer.process
         self.layout = Layout(0, {})
@@ -137,10 +136,8 @@ class TaskStart:
         """Return False if the index must be restored once more, from a rewrite.
 
         A window is dropped and trimmed once the horizon has passed all its documents. An index
-        whose oldest window begins after the horizon lacks documents.
-
-        Raises:
-            Refusal: the index lacks documents, and the changelog holds no complete rewrite.
+        whose oldest window begins after the horizon lacks documents. Raises `Refusal`: the index
+        lacks documents, and the changelog holds no complete rewrite.
         """
         keeper, names = self._keeper, self._plan.names
         partial = index.windows[0].first_ordinal > index.progress.horizon
@@ -167,10 +164,7 @@ class TaskStart:
         return not keeper.anew and (unsure or keeper.is_cut_off(index))
 
     def _was_late(self, index: Index, layout: Layout) -> Script[bool]:
-        """Return whether brokers now report more partitions, after the index already had more.
-
-        A predecessor has read those partitions, but the broker that was asked did not know them.
-        """
+        """Return whether brokers now report partitions that a predecessor had read already."""
         clock = self._parts.clock
         missing = self._unknown_to(layout, index)
         deadline = clock.monotonic() + HEAR_SECONDS
@@ -198,10 +192,8 @@ class TaskStart:
     def _numbered(self, index: Index, committed: Positions, remembered: str) -> InputTable:
         """Return the index's table of several topics, after a check against those that exist.
 
-        A changelog of one topic is continued if the group has offsets of one topic only.
-
-        Raises:
-            Refusal: a topic was recreated, or the table is not for these settings.
+        A changelog of one topic is continued if the group has offsets of one topic only. Raises
+        `Refusal`: a topic was recreated, or the table is not for these settings.
         """
         names, inputs, table = self._plan.names, self._parts.inputs, table_of(index.fact(FACT))
         if not inputs.several:

@@ -37,8 +37,7 @@ they take 19 and 34 us a text. A second worker would only compete with both for 
 README of tests/bench_runs)."""
 
 PATIENCE_SECONDS = 10.0
-"""Time limit for a part, which takes some milliseconds. A machine that was suspended may exceed it:
-the part is retried once."""
+"""Time limit for a part, which takes milliseconds. After a suspension it is retried once."""
 
 
 def auto_workers(cores: int, mean: float) -> int:
@@ -63,14 +62,10 @@ class Crew:
         command: Sequence[str] = (),
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        """Start nothing yet.
+        """Start nothing yet; with 0 *workers* the caller does all work itself.
 
-        Args:
-            workers: how many workers there are at most; 0: the caller does all work itself.
-            reluctant: start none until `AUTO_CHARACTERS` were sketched, then as many as are worth
-                it for the texts of that time (`auto_workers`).
-            command: the command that starts a worker, if not the default one.
-            patience: seconds after which a worker that does not answer is killed.
+        A *reluctant* crew starts none until `AUTO_CHARACTERS` were sketched, then as many as are
+        worth it (`auto_workers`). A worker that does not answer for *patience* seconds is killed.
         """
         self.workers = workers
         self._reluctant, self._command, self._patience = reluctant, command, patience
@@ -107,12 +102,8 @@ class Crew:
     def read(self, sketcher: Sketcher, recipe: str, values: Sequence[bytes | None]) -> Drawn | None:
         """Return the plain documents in *values*, sketched, from the parts that were answered.
 
-        The caller reads all other values itself, and all values if the result is None.
-
-        Args:
-            sketcher: the sketcher whose result is wanted.
-            recipe: how to read the values (`documents.reader.Recipe`).
-            values: the values of the records; None for a tombstone.
+        The caller reads all others itself, and all if the result is None. *recipe* says how to read
+        them (`documents.reader.Recipe`); a tombstone's value is None.
         """
         parts = self._parts([0 if value is None else len(value) for value in values])
         asked = [Part(*sketcher.recipe, recipe, values[part]) for part in parts]

@@ -59,7 +59,6 @@ class Part:
     """A part of a batch, as a question: which values are documents, and what are their sketches?"""
 
     scheme: str
-    """The scheme, as in `Sketcher.recipe`."""
     seed: bytes
     recipe: str
     """How to read the values (`documents.reader.Recipe`); "": they are those of `as_values`."""
@@ -115,11 +114,7 @@ def write(file: IO[bytes], data: bytes) -> None:
 
 
 def read(file: IO[bytes]) -> bytes:
-    """Return the next message.
-
-    Raises:
-        EOFError: there is none, or it is cut short.
-    """
+    """Return the next message. Raises `EOFError`: there is none, or it is cut short."""
     (length,) = LENGTH.unpack(_exactly(file, LENGTH.size))
     return _exactly(file, length)
 

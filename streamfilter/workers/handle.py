@@ -26,14 +26,9 @@ class Handle:
     """
 
     def __init__(self, command: Sequence[str], *, patience: float) -> None:
-        """Start it.
+        """Start it; wait *patience* seconds for an answer.
 
-        Args:
-            command: the command to run.
-            patience: seconds to wait for an answer.
-
-        Raises:
-            Mishap: the system could not start a process.
+        Raises `Mishap`: the system could not start a process.
         """
         self._patience = patience
         # The secret seed goes through the pipe: other users can see arguments and environments.
@@ -58,8 +53,7 @@ class Handle:
     def ask(self, question: frames.Part) -> frames.Drawn:
         """Return the answer to *question*.
 
-        Raises:
-            Mishap: it died, was killed or answered something else; do not use it again.
+        Raises `Mishap`: it died, was killed or answered something else; do not use it again.
         """
         process = self._process
         assert process.stdin is not None, "a pipe"

@@ -52,10 +52,8 @@ class Preparing:
         """Return the readings of *records*; with *late*, maybe only of the first ones.
 
         A worker gets only the values. It returns only plain documents: sketches, and the ids that
-        are in values, but no text. All other records are read here.
-
-        Raises:
-            SchemasAway: as `Reader.read_all`.
+        are in values, but no text. All other records are read here. Raises `SchemasAway`: as
+        `Reader.read_all`.
         """
         drawn, recipe = None, self.reader.recipe_for(records)
         if recipe is not None and self.crew.workers:
@@ -69,11 +67,8 @@ class Preparing:
     def sketch(self, read: Read, *, partition: int | None = None) -> Prepared:
         """Sketch the documents of a batch. Later steps do not use their texts.
 
-        Args:
-            read: a batch in the order of judgement; a text that breaks the sketcher becomes
-                Malformed in its readings.
-            partition: number by which the index knows the input of all records; None: each
-                record's own partition.
+        A text that breaks the sketcher becomes Malformed in the readings. *partition* is the number
+        by which the index knows the input of all records; None: each record's own partition.
         """
         records, readings = read.records, read.readings
         if read.drawn is None:
@@ -113,8 +108,8 @@ class Preparing:
     def _sketched(self, readings: list[Reading], make: Make) -> Sketches | None:
         """Sketch the documents with *make*, which works as the sketcher does.
 
-        A document that breaks the sketcher becomes Malformed in *readings*: it would raise again
-        after every restart. Errors of the machine (memory, disk) are raised.
+        A document that breaks it becomes Malformed in *readings*: it would raise again after every
+        restart. Errors of the machine (memory, disk) are raised.
         """
         documents = [reading for reading in readings if isinstance(reading, Document)]
         if not documents:

@@ -28,7 +28,6 @@ class Workforce:
     """Up to *size* workers, started as they are needed."""
 
     def __init__(self, size: int, command: Sequence[str], *, patience: float) -> None:
-        """Start nothing yet; *command* starts a worker, if not the default one."""
         self._command, self._patience = command or COMMAND, patience
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="workers")
         self._lock = threading.Lock()
@@ -90,11 +89,7 @@ class Workforce:
             self._dismiss(each)
 
     def _asked(self, question: Part) -> Drawn:
-        """Send the question to a worker; a worker that fails is not used again.
-
-        Raises:
-            Mishap: it failed.
-        """
+        """Send the question to a worker; a worker that fails is not used again. Raises `Mishap`."""
         worker = self._taken()
         try:
             answer = worker.ask(question)

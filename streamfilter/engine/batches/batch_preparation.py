@@ -50,10 +50,8 @@ class Incoming:
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
         """Read and sketch *records*; one that cannot be read, forwarded or stored is Malformed.
 
-        The result may hold only the first records: those read in time, with known schemas.
-
-        Raises:
-            SchemasAway: the schema of the first record is not available now.
+        The result may hold only the first records: those read in time, with known schemas. Raises
+        `SchemasAway`: the schema of the first record is not available now.
         """
         preparing = Preparing(self.reader, sketcher, self.crew)
         watch, until = Stopwatch(clock), clock.monotonic() + READ_SECONDS

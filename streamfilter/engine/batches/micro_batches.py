@@ -191,13 +191,6 @@ class Ahead:
     """
 
     def __init__(self, intake: Intake, worker: Worker, prepare: Prepare) -> None:
-        """Begin without a batch.
-
-        Args:
-            intake: the source of the batches.
-            worker: makes one call after the other, so *prepare* never runs in two threads at once.
-            prepare: a function of the records only.
-        """
         self._intake, self._worker, self._prepare = intake, worker, prepare
         self._current: _Begun | None = None
         self._next: _Begun | None = None
@@ -214,8 +207,8 @@ class Ahead:
     def look(self) -> None:
         """Take the next batch if it is full already, and let the worker prepare it.
 
-        An error of the log is raised later, by `next`: it does not concern the batch that is about
-        to be committed.
+        An error of the log is raised by `next`: it does not concern the batch about to be
+        committed.
         """
         if self._next is not None or self._trouble is not None:
             return

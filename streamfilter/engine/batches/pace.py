@@ -42,8 +42,7 @@ class Patience:
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *function* returns, repeating it while it is retriable.
 
-        Raises:
-            OutcomeUnknown: it was still retriable after the time was up.
+        Raises `OutcomeUnknown`: it was still retriable after the time was up.
         """
         deadline = self._clock.monotonic() + self._seconds
         while True:

@@ -118,8 +118,7 @@ class Refusals:
     def learn(self, items: Sequence[Item], blame: Blame | None) -> str:
         """Note which of *items*, in the order of producing, a broker blames; return a log message.
 
-        Raises:
-            Stop: one of them can neither be sent nor become a dead letter.
+        Raises `Stop`: one of them can neither be sent nor become a dead letter.
         """
         self._calm, before = 0, self.watching
         self.watching = True

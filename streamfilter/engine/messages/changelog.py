@@ -139,8 +139,7 @@ def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
 def decode_changelog_documents(values: Sequence[bytes], widths: Widths) -> Documents:
     """Return the documents in *values*; the inverse of `encode_changelog_documents`.
 
-    Raises:
-        FormatError: one is truncated, or does not fit a scheme with these *widths*.
+    Raises `FormatError`: one is truncated, or does not fit a scheme with these *widths*.
     """
     bodies = [body_of(value, DOCUMENT) for value in values]
     if any(len(body) < _ORDINAL.size for body in bodies):
@@ -163,11 +162,7 @@ def encode_forgotten(ordinals: I64) -> list[bytes]:
 
 
 def decode_forgotten(value: bytes) -> I64:
-    """Return the ordinals in a record of `encode_forgotten`.
-
-    Raises:
-        FormatError: it is truncated or empty, or its ordinals do not rise.
-    """
+    """Return the ordinals in a record of `encode_forgotten`, or raise `FormatError`."""
     body = body_of(value, FORGET)
     if not body or len(body) % _ORDINAL.size:
         raise FormatError("a changelog record of what is forgotten is truncated")
@@ -197,11 +192,7 @@ def encode_batch(batch: BatchRecord) -> bytes:
 
 
 def decode_batch(value: bytes) -> BatchRecord:
-    """Return the batch in a record of `encode_batch`.
-
-    Raises:
-        FormatError: it is truncated, too long, or contradicts itself.
-    """
+    """Return the batch in a record of `encode_batch`, or raise `FormatError`."""
     body = body_of(value, BATCH)
     named = 0 if value[0] == VERSION else WRITER_BYTES
     writer, body = body[:named], body[named:]

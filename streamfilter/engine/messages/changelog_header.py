@@ -65,11 +65,7 @@ class Header:
 
 
 def kind_of(value: bytes) -> int:
-    """Return the type byte of a record.
-
-    Raises:
-        FormatError: it is no changelog record, or its version or type is unknown.
-    """
+    """Return the type byte of a record, or raise `FormatError`."""
     if len(value) < PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
     version, kind = PREFIX.unpack_from(value)
@@ -85,11 +81,7 @@ def kind_of(value: bytes) -> int:
 
 
 def body_of(value: bytes, kind: int) -> bytes:
-    """Return a record of type *kind* without its first two bytes.
-
-    Raises:
-        FormatError: it is a record of another type, or none.
-    """
+    """Return a record of type *kind* without its first two bytes, or raise `FormatError`."""
     if (found := kind_of(value)) != kind:
         raise FormatError(f"a changelog record of type {found} where {kind} was expected")
     return value[PREFIX.size :]
@@ -116,8 +108,7 @@ def encode_header(header: Header) -> bytes:
 def decode_header(value: bytes) -> Header:
     """Return the header in a record; its identity is the JSON of all fields.
 
-    Raises:
-        FormatError: it is no header, or a field has an impossible value.
+    Raises `FormatError`: it is no header, or a field has an impossible value.
     """
     body = body_of(value, HEADER)
     try:
@@ -141,8 +132,7 @@ def decode_header(value: bytes) -> Header:
 def part_of(value: bytes) -> str:
     """Return `Header.anew` if a record is a header that can have it, else ''.
 
-    Raises:
-        FormatError: it is a broken header.
+    Raises `FormatError`: it is a broken header.
     """
     headed = value[:2] in (REWRITING, bytes([SEVERAL, HEADER]))
     return decode_header(value).anew if headed else ""

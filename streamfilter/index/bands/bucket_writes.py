@@ -125,7 +125,6 @@ class _Count:
     """Cells of the keys under which a document is not listed at any length."""
 
     def applied(self, joining: _Keys, signed: Flags) -> Applied:
-        """Return the counts as `Applied`."""
         cells = np.concatenate([*self.nowhere, np.zeros(0, np.int64)]).astype(np.int64)
         in_band = cells[cells % joining.columns < joining.bands] // joining.columns
         listed = joining.bands - np.bincount(in_band, minlength=len(signed))
@@ -141,16 +140,10 @@ class _Count:
 def listed(
     table: BucketTable, new: Joining | None, removals: Removals | None, *, first_lists: ReadLists
 ) -> Applied:
-    """Put the buckets without *removals*, and with the *new* documents in them.
+    """Put the buckets without *removals*, and with the *new* documents, which are not stored yet.
 
-    Args:
-        table: The buckets of the window.
-        new: Documents that are not stored yet.
-        removals: Documents that leave.
-        first_lists: Reads the buckets of the shortest keys.
-
-    Raises:
-        ValueError: there are too many keys; nothing was put.
+    *first_lists* reads the buckets of the shortest keys. Raises `ValueError`: there are too many
+    keys; nothing was put.
     """
     joining, leaving, count = _Keys.joining(new), _Keys.leaving(removals), _Count()
     if (keys := len(joining.cells) + len(leaving.cells)) >= APPLY_KEYS_MAX:

@@ -51,12 +51,8 @@ def paged(
 ) -> Iterator[tuple[I64, I64]]:
     """Yield rows and ordinals of what the pages of some texts list, the last pages first.
 
-    Args:
-        probe: Of the index, or of one window.
-        keys: (n,) of the first buckets.
-        turned_away: (n,) what these count.
-        pending: (n,) which texts are looked for. The caller clears those that it has found.
-        cap: Of the first buckets.
+    *keys* (n,) are of the first buckets, and *turned_away* (n,) is what these count. *pending* (n,)
+    are the texts that are looked for: the caller clears those that it has found.
     """
     ends = pages_of(turned_away, cap)
     while True:

@@ -31,13 +31,10 @@ class BucketTable:
     """The buckets of one window, as a write reads and changes them."""
 
     entries: Entries
-    """The entries of the write."""
     family: str
-    """The column family of the buckets."""
     cap: int
     """The cap of the shortest keys' buckets."""
     lists: ReadLists
-    """Reads buckets."""
     about_to_write: Callable[[U64], None]
     """Called with distinct, rising keys before they are written."""
 
@@ -59,12 +56,8 @@ def put_pages(
 ) -> None:
     """Put the pages without those *leaving*, and with those *joining* in them.
 
-    Args:
-        table: The buckets of the window.
-        keys: (b,) the keys of the first buckets.
-        turned_away: (b,) what they counted before this write.
-        joining: Documents that a bucket turns away.
-        leaving: Documents that are in no bucket, of buckets that have turned documents away.
+    The first buckets have the *keys* (b,), and counted *turned_away* (b,) before this write. They
+    turn away the documents that join. Those that leave are in no first bucket.
     """
     # A document has one place in a page, even if two of its keys are the same.
     bits = np.uint64(_ORDINAL_BITS)

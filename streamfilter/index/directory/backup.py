@@ -41,15 +41,10 @@ _NOT_DATA = ("LOCK", "LOG")
 
 
 def back_up(state: Path, target: Path, *, seed: bytes | None = None) -> list[Copied]:
-    """Copy every index in *state* into the directory *target*, which must be new or empty.
+    """Copy every index in *state*, which may be in use, into *target*, which must be new or empty.
 
-    Args:
-        state: The service's ``index.path``; a process may be working on it.
-        target: Where the copy goes.
-        seed: The seed from ``index.seed_file``, or None if that is not set.
-
-    Raises:
-        IndexFault: there is no index, it is damaged, or *target* is not usable.
+    *seed* is what ``index.seed_file`` holds, if it is set. Raises `IndexFault`: there is no index,
+    it is damaged, or *target* is not usable.
     """
     sources = indexes_in(state)
     if any(path == state / "index" for path in sources):
@@ -122,11 +117,7 @@ def _sums(database: Path) -> dict[str, tuple[int, str]]:
 
 
 def size_of(backup: Path) -> int:
-    """Return the bytes that a restore of *backup* copies.
-
-    Raises:
-        IndexFault: it is no backup, or cannot be read.
-    """
+    """Return the bytes that a restore of *backup* copies, or raise `IndexFault`."""
     return sum(copied.bytes for copied in contents(backup))
 
 
@@ -136,9 +127,7 @@ def restore(
     """Restore the indexes in *backup* into the directory *state*, which must be new or empty.
 
     All sums are checked before an index is marked complete. *advanced* gets the bytes of each file.
-
-    Raises:
-        IndexFault: it is no backup, not a whole one, or *state* is not usable.
+    Raises `IndexFault`: it is no backup, not a whole one, or *state* is not usable.
     """
     copies = contents(backup)
     with file_errors(state):

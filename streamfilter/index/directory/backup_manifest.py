@@ -85,8 +85,7 @@ def _fields(copied: Copied) -> dict[str, Any]:
 def contents(backup: Path) -> list[Copied]:
     """Return the contents of the backup in the directory *backup*, whose files all exist.
 
-    Raises:
-        IndexFault: it is no backup, not a whole one, or names what no backup contains.
+    Raises `IndexFault`: it is no backup, not a whole one, or names what no backup contains.
     """
     path = backup / CONTENTS_NAME
     with file_errors(backup):

@@ -30,8 +30,7 @@ TABLE = ".sst"
 def copy_closed(path: Path, target: Path) -> None:
     """Copy the index in *path* into the directory *target*, which is there and empty.
 
-    Raises:
-        IndexFault: another process has it open, or there is no room.
+    Raises `IndexFault`: another process has it open, or there is no room.
     """
     with file_errors(target):
         lock = Lock(path)
@@ -46,10 +45,8 @@ def copy_closed(path: Path, target: Path) -> None:
 def bring_back(copy: Path, path: Path) -> None:
     """Replace the index in *path* by its *copy*.
 
-    After a crash in between, `is_whole` returns False. Call `bring_back` again then.
-
-    Raises:
-        IndexFault: another process has it open, there is no room, or *copy* is none.
+    After a crash in between, `is_whole` returns False. Call `bring_back` again then. Raises
+    `IndexFault`: another process has it open, there is no room, or *copy* is none.
     """
     with file_errors(path):
         marker = read_marker(copy)

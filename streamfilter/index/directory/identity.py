@@ -67,14 +67,7 @@ class Identity:
     def new(
         cls, *, scheme: str, fingerprint: str, created: int, seed: bytes | None = None
     ) -> Identity:
-        """Return a new identity with a random id.
-
-        Args:
-            scheme: canonical JSON of everything that shapes the index.
-            fingerprint: the scheme's fingerprint.
-            created: milliseconds since the epoch.
-            seed: the seed from ``index.seed_file``; None: a random seed.
-        """
+        """Return a new identity with a random id; without *seed*, the seed is random too."""
         return cls(
             index_id=secrets.token_hex(ID_BYTES),
             format=FORMAT,
@@ -119,11 +112,7 @@ class Identity:
 
 
 def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
-    """Return the identity that `Identity.encode` wrote.
-
-    Args:
-        data: The encoded identity.
-        seed: The seed from ``index.seed_file``, or None if that is not set.
+    """Return what `Identity.encode` wrote; *seed* is what ``index.seed_file`` holds.
 
     Raises:
         FormatError: *data* is no identity.
@@ -185,10 +174,7 @@ def _fields(data: bytes) -> dict[str, Any]:
 
 
 def differences(have: Identity, want: Identity) -> list[str]:
-    """Return a line of text for each difference that keeps two identities apart; [] if none.
-
-    The Unicode version and the time of creation may differ.
-    """
+    """Return a line for each difference but the Unicode version and the time of creation."""
     named = [
         f"{name}: it has {old}, wanted is {new}"
         for name, old, new in (
@@ -222,11 +208,8 @@ def _scheme_differences(have: object, want: object, path: str) -> list[str]:
 def mismatch(where: str, named: list[str], have: Identity | None = None) -> IndexMismatch:
     """Return the error for an index that differs, with a service's three ways out.
 
-    Args:
-        where: the directory or topic.
-        named: the lines of `differences`.
-        have: the identity of the index. If only bands or rows differ, the message says what share
-            of the pairs its keys find.
+    *named* are the lines of `differences`. With the identity that the index has, and if only bands
+    or rows differ, the message says what share of the pairs its keys find.
     """
     names = tuple(line.split(":", 1)[0] for line in named)
     shown = named if have is None else [*named, *_kept_keys(have, names)]
@@ -237,8 +220,7 @@ def mismatch(where: str, named: list[str], have: Identity | None = None) -> Inde
 def _kept_keys(have: Identity, names: tuple[str, ...]) -> list[str]:
     """Return what the keys of *have* find, and the settings that keep them.
 
-    Only if nothing but bands and rows differs. A new threshold alone causes that: bands and rows
-    that are not configured are planned from the threshold.
+    Only if nothing but bands and rows differs: a new threshold alone causes that.
     """
     if not set(names) <= {"scheme.bands", "scheme.rows"}:
         return []

@@ -52,7 +52,6 @@ class Inspection:
     buckets: int = 0
     batches: int = 0
     problems: list[str] = field(default_factory=list)
-    """Empty: the index is whole."""
     advanced: Callable[[int], None] = lambda _: None
 
     def note(self, problem: str) -> None:
@@ -66,10 +65,8 @@ def inspect(
 ) -> Inspection:
     """Read all of *view* and return its problems. Damaged data raises no exception.
 
-    Args:
-        view: the index.
-        keys_of: computes documents' keys from their signatures.
-        advanced: called with the number of documents read since the last call.
+    *keys_of* computes documents' keys from their signatures. *advanced* gets the number of
+    documents read since its last call.
     """
     found = Inspection(view.progress, advanced=advanced)
     remembered = 0

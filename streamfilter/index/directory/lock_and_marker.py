@@ -53,8 +53,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         """Take the lock of the directory *path*.
 
-        Raises:
-            IndexLocked: another process, or another index of this process, has it.
+        Raises `IndexLocked`: another process, or another index of this process, has it.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path / LOCK_NAME, flags, 0o600)
@@ -75,8 +74,8 @@ class Lock:
     def release(self) -> None:
         """Release the lock. The file stays, because removing it would race with other processes.
 
-        A child that was forked outside of Python shares the open file, and with it the lock.
-        So closing the file is not enough: it is unlocked first.
+        It is unlocked before it is closed: a child that was forked outside of Python shares the
+        open file.
         """
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
@@ -95,8 +94,7 @@ class Lock:
 def claim(path: Path) -> None:
     """Make the directory *path* if it is missing, and check that it may be used.
 
-    Raises:
-        IndexRefused: it is a link, no directory, another user's, or holds files of others.
+    Raises `IndexRefused`: it is a link, no directory, another user's, or holds files of others.
     """
     if not path.is_symlink() and not path.exists():
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,11 +110,7 @@ def refuse_link(path: Path) -> None:
 
 
 def refuse_inside(path: Path, directory: Path, *, what: str) -> None:
-    """Refuse a *path* inside the *directory* of an index (*what*): nothing else may be there.
-
-    Raises:
-        IndexRefused: it is inside. The next start would refuse the index because of it.
-    """
+    """Refuse a *path* in the *directory* of an index (*what*): the next start would refuse it."""
     if path.resolve().is_relative_to(directory.resolve()):
         raise IndexRefused(
             f"{path}: lies in {directory}, {what}, which may hold nothing else; "
@@ -125,11 +119,7 @@ def refuse_inside(path: Path, directory: Path, *, what: str) -> None:
 
 
 def check_ours(path: Path) -> None:
-    """Refuse an existing *path* that we may not read, write or wipe.
-
-    Raises:
-        IndexRefused: it is a link, no directory, another user's, or holds files of others.
-    """
+    """Refuse an existing *path* that we may not read, write or wipe (`IndexRefused`)."""
     refuse_link(path)
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
@@ -148,11 +138,7 @@ def check_ours(path: Path) -> None:
 
 
 def read_marker(path: Path) -> Marker | None:
-    """Return the marker in *path*, or None if there is none.
-
-    Raises:
-        IndexDamaged: the marker cannot be read.
-    """
+    """Return the marker in *path*, or None if there is none, or raise `IndexDamaged`."""
     try:
         descriptor = os.open(path / MARKER_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

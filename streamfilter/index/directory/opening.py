@@ -84,11 +84,7 @@ def _files_of(path: Path) -> Iterator[None]:
 
 
 def _current_marker(path: Path) -> Marker | None:
-    """Return the marker of a finished database, or None if nothing of value is in *path*.
-
-    Raises:
-        IndexDamaged: there is a database without a marker.
-    """
+    """Return the marker of a finished database; None: nothing of value is in *path*."""
     marker = read_marker(path)
     if marker is None and (path / DATABASE_NAME).exists():
         raise IndexDamaged(f"{path}: there is a database, but its marker is missing")
@@ -172,12 +168,8 @@ def _identity_of(path: Path, marker: Marker, seed: bytes | None) -> Identity:
 def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
     """Return the identity of the index in *path* without opening it; None: there is no index.
 
-    Args:
-        path: The index's directory.
-        seed: The seed from ``index.seed_file``, or None if that is not set.
-
-    Raises:
-        IndexFault: the directory may not be used, or its marker is broken or of another format.
+    *seed* is what ``index.seed_file`` holds, if it is set. Raises `IndexFault`: the directory may
+    not be used, or its marker is broken or of another format.
     """
     with _files_of(path):
         if not path.is_symlink() and not path.exists():
@@ -190,8 +182,7 @@ def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
 def wipe_index(path: Path) -> None:
     """Delete the index in *path*, and no other files; the directory stays.
 
-    Raises:
-        IndexFault: a process has it open, or the directory holds other files.
+    Raises `IndexFault`: a process has it open, or the directory holds other files.
     """
     with file_errors(path), suppress(FileNotFoundError):  # another process removes it too
         if not path.is_symlink() and not path.exists():

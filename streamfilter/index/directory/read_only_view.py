@@ -63,8 +63,7 @@ class IndexView(StoredIndex):
     def entries(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """Yield the keys and values of one of `families`, in rising order.
 
-        Raises:
-            IndexDamaged: a block cannot be read; nothing is skipped silently.
+        Raises `IndexDamaged`: a block cannot be read; nothing is skipped silently.
         """
         return self._store.items(family)
 
@@ -84,14 +83,9 @@ class IndexView(StoredIndex):
 
 @contextmanager
 def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
-    """Yield a view of the index in the directory *path*.
+    """Yield a view of the index in *path*; *seed* is what ``index.seed_file`` holds, if it is set.
 
-    Args:
-        path: The index's directory.
-        seed: What ``index.seed_file`` holds, or None if it is not set.
-
-    Raises:
-        IndexFault: there is no index, it is not ours, or it is damaged.
+    Raises `IndexFault`: there is no index, it is not ours, or it is damaged.
     """
     identity = read_identity(path, seed=seed)
     marker = read_marker(path) if identity is not None else None

@@ -27,20 +27,12 @@ def numbered(number: int) -> bytes:
 
 
 def seed_at(path: Path | None) -> bytes | None:
-    """Return the seed from `index.seed_file`; None if it is not set: the index has its own seed.
-
-    Raises:
-        ConfigError: as `read_seed`.
-    """
+    """Return the seed from `index.seed_file`; None if it is not set: the index has its own seed."""
     return None if path is None else read_seed(path)
 
 
 def read_seed(path: Path) -> bytes:
-    """Return the seed that the file at *path* gives.
-
-    Raises:
-        ConfigError: it cannot be read, is no file of its own directory, or is no secret by size.
-    """
+    """Return the seed that the file at *path* gives, or raise `ConfigError`."""
     try:
         content = _content(path)
     except OSError as error:

@@ -111,7 +111,6 @@ class Front:
     def __init__(
         self, bytes_max: int, *, keys_expected: int = 0, layers: list[Layer] | None = None
     ) -> None:
-        """Continue with *layers*, or start empty with one layer for *keys_expected* keys."""
         self._bytes_max = bytes_max
         self.layers: list[Layer] = layers or []
         if not layers:

@@ -74,10 +74,8 @@ class Database:
         """Open *path*; with *create*, make a new database with *windows* and, if wanted, *ids*.
 
         With *notes*, an empty directory for RocksDB's own notes, it is opened read-only, without
-        its lock, while another process may write it. Reads return the state at opening.
-
-        Raises:
-            IndexFault: the database is locked, damaged or missing, or a forked child opens it.
+        its lock, while another process may write it. Reads return the state at opening. Raises
+        `IndexFault`: the database is locked, damaged or missing, or a forked child opens it.
         """
         begin_threads(path)
         self.path = path
@@ -236,8 +234,7 @@ class Database:
     def items(self, family: str, start: bytes = STAMP + b"\0") -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries of *family* from *start* on, in the order of their keys.
 
-        Raises:
-            IndexDamaged: a block cannot be read. Nothing is skipped silently.
+        Raises `IndexDamaged`: a block cannot be read. Nothing is skipped silently.
         """
         iterator = self._families[family].iter()
         try:
@@ -254,8 +251,7 @@ class Database:
     def keys(self, family: str, start: bytes, count: int) -> tuple[list[bytes], bool]:
         """Return the next *count* keys of *family* from *start* on, and whether no more follow.
 
-        Raises:
-            IndexDamaged: a block cannot be read; nothing is skipped silently.
+        Raises `IndexDamaged`: a block cannot be read; nothing is skipped silently.
         """
         reading: Any = ReadOptions()  # the stub lacks the argument
         reading.fill_cache(False)  # blocks that are read once must not evict blocks in use
@@ -329,8 +325,7 @@ class Database:
     def flush(self) -> None:
         """Write the buffers in RAM into table files. Unlike `close`, it raises if that fails.
 
-        Raises:
-            DiskFull: there is not enough space.
+        Raises `DiskFull`: there is not enough space.
         """
         with rocks_errors(self.path):
             for family in self._families.values():

@@ -34,11 +34,7 @@ class Holder:
         return os.getpid() != self.process
 
     def refuse_child(self) -> None:
-        """Refuse every process but the holder.
-
-        Raises:
-            IndexForked: this process is a forked child of the holder.
-        """
+        """Refuse every process but the holder (`IndexForked`)."""
         if self.forked:
             raise IndexForked(
                 f"{self.what}: cannot be used in process {os.getpid()}, which was forked from "
@@ -76,8 +72,7 @@ os.register_at_fork(after_in_child=_PROCESS.forked)
 def begin_threads(path: Path) -> None:
     """Note that RocksDB starts its threads in this process, for the database at *path*.
 
-    Raises:
-        IndexForked: a parent of this process started them, so they do not exist here.
+    Raises `IndexForked`: a parent of this process started them, so they do not exist here.
     """
     _PROCESS.threads_of = _PROCESS.threads_of or os.getpid()
     Holder(str(path), _PROCESS.threads_of).refuse_child()

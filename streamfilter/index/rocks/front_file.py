@@ -55,10 +55,8 @@ def take(path: Path, *, stamp: int, bytes_max: int) -> list[Layer] | None:
     """Return the layers in *path* if they belong to write number *stamp*, and delete the file.
 
     The deletion is on disk before this returns. If the file came back after a power cut, other
-    writes could have the same numbers by then, and their keys would be called absent.
-
-    Raises:
-        OSError: the file is there and cannot be read or deleted.
+    writes could have the same numbers by then, and their keys would be called absent. Raises
+    `OSError`: the file is there and cannot be read or deleted.
     """
     path.with_name(path.name + ".new").unlink(missing_ok=True)
     if not path.exists():

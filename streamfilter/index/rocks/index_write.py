@@ -32,13 +32,8 @@ def encoded(
 ) -> tuple[Entries, Applied, StoredProgress]:
     """Return the entries of *changes*, their counts, and the progress after them.
 
-    Args:
-        changes: What is written.
-        before: The progress of the index.
-        dropped: Windows that this write drops: their entries go with their families.
-        alive: Windows that are alive after it, the oldest first.
-        highest: The highest ordinal that was ever stored.
-        cap: The cap of the shortest keys' buckets.
+    The entries of windows that are *dropped* go with their families. *highest* is the highest
+    ordinal that was ever stored, and *cap* that of the shortest keys' buckets.
     """
     entries = Entries()
     parts = window_writes(changes, (*dropped, *alive), highest=highest)
@@ -77,11 +72,10 @@ def _put_mark(entries: Entries, mark: BatchMark, alive: Sequence[WindowTables]) 
 def _passed(
     alive: Sequence[WindowTables], before: StoredProgress, horizon: int, highest: int
 ) -> int:
-    """Return how many documents the oldest window holds that lie before *horizon*.
+    """Return how many documents before *horizon* the oldest window holds.
 
-    A horizon may jump by tens of millions of documents after a pause, and each write waits for
-    this count. So only the window that contains the horizon is read, and only the smaller side
-    of it.
+    A horizon may jump by tens of millions of documents after a pause, and each write waits for this
+    count. So only the window that contains the horizon is read, and only its smaller side.
     """
     oldest = alive[0]
     held = dict(zip(before.windows, before.held, strict=True)).get(oldest.window, 0)
@@ -96,5 +90,4 @@ def _passed(
 
 
 def _together(writes: Iterable[Applied]) -> Applied:
-    """Return the sums of the counts of all windows."""
     return Applied(*map(sum, zip(*map(astuple, writes), strict=True)))

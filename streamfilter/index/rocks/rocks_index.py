@@ -54,14 +54,8 @@ class RocksIndex(StoredIndex):
     ) -> None:
         """Open the database at *path*; `opening.open_index` also checks its identity.
 
-        Args:
-            path: RocksDB's own directory.
-            widths: How much the scheme stores of a document.
-            bucket_cap: Ordinals that a bucket lists at most, 1 to 255.
-            memory: Bounds in bytes.
-            create: Make a new database, instead of raising an error if there is none.
-            ids: For a new database: documents can be found by id too.
-            on_close: Called once, after the database has been released.
+        *create* makes a new database; then *ids* says whether documents can be found by id.
+        *on_close* is called once, after the database has been released.
         """
         self._widths = widths
         self.bucket_cap = bucket_cap
@@ -160,8 +154,7 @@ class RocksIndex(StoredIndex):
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored but the identity, in a fixed order.
 
-        Raises:
-            IndexDamaged: something cannot be read.
+        Raises `IndexDamaged`: something cannot be read.
         """
         for tables in self._tables:
             yield from tables.dump()
@@ -209,8 +202,7 @@ class RocksIndex(StoredIndex):
 def _space_of(path: Path) -> tuple[int, int]:
     """Return the bytes that a database's files in *path* occupy, and the bytes still free for us.
 
-    Raises:
-        IndexRemoved: the directory or its file `CURRENT` is missing.
+    Raises `IndexRemoved`: the directory or its file `CURRENT` is missing.
     """
     total, names = 0, set()
     try:

@@ -82,8 +82,7 @@ class WindowFront:
     ) -> None:
         """Load the front of *window* that the last run saved, or begin to make one.
 
-        Raises:
-            IndexFault: the database or the file cannot be read.
+        Raises `IndexFault`: the database or the file cannot be read.
         """
         self._store, self._bands = store, Families.of(window).bands
         self._file = front_file.file_of(store.path, window)
@@ -108,8 +107,7 @@ class WindowFront:
     def catch_up(self, count: int) -> None:
         """Read the next *count* keys of the database, if some are left to read.
 
-        Raises:
-            IndexDamaged: they cannot be read.
+        Raises `IndexDamaged`: they cannot be read.
         """
         if self._unread is None:
             return

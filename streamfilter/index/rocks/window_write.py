@@ -78,10 +78,8 @@ def window_writes(
 ) -> list[WindowWrite]:
     """Return the part of *changes* of each of *windows*, the oldest first.
 
-    Args:
-        changes: Additions that are stored already, and removals that are not, are left out.
-        windows: The windows that were alive, and the one that begins.
-        highest: The highest ordinal that was ever stored: higher ones need no look.
+    Additions that are stored already, and removals that are not, are left out. *windows* are those
+    that were alive, and the one that begins. Ordinals above *highest* were never stored.
     """
     added, removed = changes.additions, changes.removals
     new = _rows(added.documents.ordinals if added else NOTHING, windows)

@@ -84,9 +84,7 @@ def list_offsets(
 
     If a broker stops answering, librdkafka returns the invalid offset -1001 without an error. Used
     as a changelog's end, it would make the changelog look truncated. So it raises `Retriable`.
-
-    Raises:
-        LogError: the brokers do not answer, or refuse.
+    Raises `LogError`: the brokers do not answer, or refuse.
     """
     doing = f"asking for the offsets of {names_of(spots)}"
     wanted = dict.fromkeys(spots.values(), spec)
@@ -146,19 +144,14 @@ def start_positions(
 def committed(consumer: Consumer, wanted: Mapping[int, TopicPartition], doing: str) -> Positions:
     """Return the stable offsets of the consumer's group; partitions without one are left out.
 
-    Raises:
-        LogError: also `Denied`, for which librdkafka's call itself reports a timeout.
+    Raises `LogError`: also `Denied`, for which librdkafka's call itself reports a timeout.
     """
     found = {each: each.offset for each in _committed(consumer, [*wanted.values()], doing)}
     return {n: found[spot] for n, spot in wanted.items() if found[spot] >= 0}
 
 
 def committed_texts(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) -> list[str]:
-    """Return the metadata text committed with each of these offsets, or the empty string.
-
-    Raises:
-        LogError: as `committed`.
-    """
+    """Return the metadata text committed with each of these offsets, or the empty string."""
     return [each.metadata or "" for each in _committed(consumer, wanted, doing)]
 
 
@@ -224,8 +217,7 @@ def raise_why_purged(producer: Producer, doing: str) -> None:
 def ask_for_id(admin: AdminClient, topic: str) -> str:
     """Return the id of *topic*; `UNKNOWN_INPUT` if the brokers do not report it.
 
-    Raises:
-        Retriable: they do not answer.
+    Raises `Retriable`: they do not answer.
     """
     doing = f"asking for the id of topic {topic}"
     try:

@@ -36,11 +36,7 @@ AclOperation: Any = _admin.AclOperation  # type: ignore[attr-defined]  # exporte
 
 
 def changelog_bounds(config: Config, admin: AdminClient, tasks: int) -> list[Watermarks]:
-    """Return the first offset and the end of each changelog partition.
-
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
-    """
+    """Return the first offset and the end of each changelog partition, or raise `Stop`."""
     spots = [TopicPartition(config.changelog_topic, task) for task in range(tasks)]
     with asked_once():
         return [bounds_of(admin, spot) for spot in spots]
@@ -69,10 +65,7 @@ def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
 def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
     """End the process if the changelog's settings are why it refuses records.
 
-    Args:
-        config: names the changelog.
-        admin: asks the brokers; without an answer, the process does not end.
-        limit: the largest record that the changelog accepted at the start.
+    Without an answer it does not end. *limit* is the largest record that was accepted at the start.
 
     Raises:
         ConfigError: `run` cannot work with the changelog's present settings.

@@ -99,11 +99,7 @@ class PartitionCounts:
         self._ids.pop(topic, None)
 
     def ask(self, admin: AdminClient) -> Layout:
-        """Ask the brokers, and return the counts known then.
-
-        Raises:
-            LogError: they do not answer, or refuse.
-        """
+        """Ask the brokers, and return the counts known then, or raise `LogError`."""
         topics = sorted({*self.read, *self._first.outputs})
         doing = f"asking for the partitions of {', '.join(topics)}"
         with kafka_errors(doing):

@@ -57,8 +57,7 @@ def _create(admin: AdminClient, topic: Any) -> None:
 def see_changelog(config: Config, admin: AdminClient) -> None:
     """Return if the brokers know the changelog and its leaders: a new topic takes a moment.
 
-    Raises:
-        Retriable: they do not know them yet.
+    Raises `Retriable`: they do not know them yet.
     """
     name = config.changelog_topic
     with kafka_errors(f"asking the brokers for topic {name}"):
@@ -72,8 +71,7 @@ def see_changelog(config: Config, admin: AdminClient) -> None:
 def create_all(config: Config, partitions: int) -> list[str]:
     """Create the missing input and outputs; return their names. For demonstrations only.
 
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
     """
     admin = admin_client(config)
     name = config.input.first
@@ -88,8 +86,7 @@ def create_all(config: Config, partitions: int) -> list[str]:
 def create_outputs(config: Config) -> list[str]:
     """Create the missing output topics with as many partitions as the input; return their names.
 
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
     """
     admin = admin_client(config)
     topics = described(config, admin)

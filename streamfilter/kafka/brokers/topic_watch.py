@@ -46,14 +46,6 @@ class TopicsWatch:
     def __init__(
         self, config: Config, admin: AdminClient, partitions: PartitionCounts, clock: Clock
     ) -> None:
-        """Start to watch.
-
-        Args:
-            config: names the topics.
-            admin: asks the brokers.
-            partitions: gets the counts of new partitions.
-            clock: decides when to ask again.
-        """
         self._named, self._partitions = config.topics, partitions
         self._input, self._changelog = config.input, config.changelog_topic
         self._lister = ThreadPoolExecutor(1, "topics") if config.input.wildcards else None
@@ -81,8 +73,7 @@ class TopicsWatch:
     def look(self) -> None:
         """Ask the brokers if it is time, and read the answers if they have arrived.
 
-        Raises:
-            Stop: a topic was deleted, recreated, or changed so that we cannot go on.
+        Raises `Stop`: a topic was deleted, recreated, or changed so that we cannot go on.
         """
         if self._answers:
             if all(answer.done() for answer in self._answers.values()):
@@ -178,11 +169,7 @@ class TopicsWatch:
 
 
 def refuse_stranded(statistics: Statistics) -> None:
-    """End the process if one of its clients can never reach a broker again.
-
-    Raises:
-        Temporary: there is one; the next start creates new clients.
-    """
+    """End the process if one of its clients can never reach a broker again (`Temporary`)."""
     if stranded := statistics.stranded():
         raise Temporary(
             f"{', '.join(stranded)}: librdkafka forgot the addresses of all brokers, and does "

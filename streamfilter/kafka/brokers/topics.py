@@ -88,8 +88,7 @@ def describe(
 ) -> dict[str, Topic]:
     """Return those of our topics that exist; wait for an answer for *seconds*.
 
-    Raises:
-        LogError: the cluster does not answer, or refuses us.
+    Raises `LogError`: the cluster does not answer, or refuses us.
     """
     metadata = listed(config, admin, seconds=seconds)
     found = {
@@ -103,8 +102,7 @@ def describe(
 def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
     """Return what `describe` returns, for a one-shot command: it waits as long as `run` does.
 
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
     """
     return awaited(config, lambda seconds: describe(config, admin, seconds=seconds))
 
@@ -112,8 +110,8 @@ def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
 def partitions_of(topic: str, metadata: Any) -> int:
     """Return how many partitions a topic has; 0: no such topic, or no right to see it.
 
-    Raises:
-        Retriable: the topic exists, but is new or has no leader, so the count is not known yet.
+    Raises `Retriable`: the topic exists, but is new or has no leader, so the count is not known
+    yet.
     """
     doing = f"asking the brokers for topic {topic}"
     if metadata.error is not None:
@@ -129,8 +127,7 @@ def partitions_of(topic: str, metadata: Any) -> int:
 def settings_of(admin: AdminClient, topic: str, seconds: float = CALL_SECONDS) -> dict[str, str]:
     """Return a topic's settings; empty if the broker does not report them (no right, or a mock).
 
-    Raises:
-        Retriable: it may report them later.
+    Raises `Retriable`: it may report them later.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
@@ -164,11 +161,7 @@ def layout_of(config: Config, topics: Topics) -> Layout:
 
 
 def need_of(config: Config) -> Need:
-    """Return the needs of a process that owns all tasks of *config*.
-
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
-    """
+    """Return the needs of a process that owns all tasks of *config*, or raise `Stop`."""
     admin = admin_client(config)
     found = described(config, admin)
     if not inputs_of(config, found):
@@ -336,14 +329,9 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
 
 
 def inspect(config: Config, *, made: Collection[str] = ()) -> list[Problem]:
-    """Return all problems of the topics, warnings last.
+    """Return all problems of the topics, warnings last; topics just *made* are awaited.
 
-    Args:
-        config: names the topics.
-        made: topics that were just created.
-
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
     """
     topics = seen(config, admin_client(config), made)
     return problems_of(config, topics) + warnings_of(config, topics)

@@ -70,8 +70,7 @@ class BearerToken:
 def read_token(said: bytes, *, now: float, lifetime: float) -> BearerToken:
     """Return the token that a program printed, as plain text or as JSON.
 
-    Raises:
-        TokenFailure: there is no token, or it has expired.
+    Raises `TokenFailure`: there is no token, or it has expired.
     """
     text = said.decode(errors="replace").strip()
     fields: dict[str, Any] = {"access_token": text}
@@ -129,7 +128,6 @@ class TokenSource:
         lifetime: float,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Prepare to run *command*, for *timeout* seconds at most."""
         self._command, self._timeout, self._lifetime = tuple(command), timeout, lifetime
         self._wall = wall
         self._lock = threading.Lock()
@@ -137,19 +135,11 @@ class TokenSource:
         self._shared_until = self._good_until = 0.0
 
     def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
-        """Return a token to librdkafka's callback.
-
-        Raises:
-            TokenFailure: there is no token. librdkafka retries later.
-        """
+        """Return a token to librdkafka's callback, which retries later after a `TokenFailure`."""
         return self.current().answer
 
     def current(self) -> BearerToken:
-        """Return a token that remains valid for some time.
-
-        Raises:
-            TokenFailure: the program gives none, and the last one has passed `GOOD_SHARE`.
-        """
+        """Return a token that remains valid for some time, or raise `TokenFailure`."""
         with self._lock:
             now = self._wall()
             if self._token is None or now >= self._shared_until:
@@ -172,11 +162,7 @@ class TokenSource:
 
 
 def run(command: Sequence[str], seconds: float) -> bytes:
-    """Return the output of *command*.
-
-    Raises:
-        TokenFailure: it did not start, failed, took too long, or printed too much.
-    """
+    """Return the output of *command*, or raise `TokenFailure`."""
     try:
         process = subprocess.Popen(
             command,

@@ -69,12 +69,9 @@ Explain = Callable[[Config, str, re.Match[str]], Problem]
 
 
 def problem_of(config: Config, kind: str, said: str) -> Problem:
-    """Return the problem in the properties of a client that librdkafka refused.
+    """Return the problem in the properties of a client that librdkafka refused with *said*.
 
-    Args:
-        config: the configuration with the properties.
-        kind: the client's map in it: ``common``, ``consumer`` or ``producer``.
-        said: librdkafka's sentence.
+    *kind* is the client's map in the configuration: ``common``, ``consumer`` or ``producer``.
     """
     said = _PREFIX.sub("", said.strip())
     for pattern, explain in _EXPLAINED:

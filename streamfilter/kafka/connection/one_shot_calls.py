@@ -26,10 +26,8 @@ LOOK_SECONDS_MIN = 0.2
 def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS) -> dict[str, Any]:
     """Return all topics that the brokers show us.
 
-    It requests all topics: a request by name creates the topic on brokers that allow that.
-
-    Raises:
-        LogError: the cluster does not answer, or refuses us.
+    It requests all topics: a request by name creates the topic on brokers that allow that. Raises
+    `LogError`: the cluster does not answer, or refuses us.
     """
     try:
         with kafka_errors("asking the brokers for their topics"):
@@ -41,11 +39,7 @@ def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS)
 
 
 def brokers_of(admin: AdminClient) -> int:
-    """Return how many brokers there are.
-
-    Raises:
-        LogError: they do not answer.
-    """
+    """Return how many brokers there are. Raises `LogError`: they do not answer."""
     with kafka_errors("asking for the brokers"):
         return len(admin.list_topics(timeout=CALL_SECONDS).brokers)
 
@@ -69,10 +63,8 @@ def asked_once(*, cure: str | None = None) -> Iterator[None]:
 def awaited(config: Config, call: Callable[[float], T]) -> T:
     """Return what *call* returns; repeat it for ``kafka.start_timeout``, as `run` does.
 
-    *call* gets the seconds that it may take. Wrong credentials end the wait at once.
-
-    Raises:
-        Stop: no broker answers (`Temporary`), or they refuse us.
+    *call* gets the seconds that it may take. Wrong credentials end the wait at once. Raises `Stop`:
+    no broker answers (`Temporary`), or they refuse us.
     """
     patience = Waiting(config.kafka.start_timeout.total_seconds())
 

@@ -48,14 +48,6 @@ class KafkaChangelog:
         reader: Callable[[], Consumer],
         refuse_changed: Callable[[], None],
     ) -> None:
-        """Prepare to read and trim.
-
-        Args:
-            topics: name the changelog, and the task's partition of it.
-            admin: asks for offsets, and deletes records.
-            reader: makes a consumer for a reader.
-            refuse_changed: ends the process if the changelog's settings were changed.
-        """
         self._topics, self._admin, self._reader = topics, admin, reader
         self.refuse_changed = refuse_changed
         self.end = -1
@@ -184,10 +176,8 @@ class Cut:
     def reached(self, before: int) -> bool:
         """Return True if a broker confirmed the deletion up to *before*; if not, request it.
 
-        Only one request is open at a time: the answer to an earlier one comes first.
-
-        Raises:
-            LogError: the brokers did not answer the last request, or refused it.
+        Only one request is open at a time: the answer to an earlier one comes first. Raises
+        `LogError`: the brokers did not answer the last request, or refused it.
         """
         with kafka_errors(
             f"deleting the records of {self._topic}/{self._partition} before {before}"

@@ -36,8 +36,7 @@ class Renewed:
     def ask(self, question: Callable[[Consumer], T]) -> T:
         """Return what *question* gets from the consumer; a replacement loses the assignment.
 
-        Raises:
-            Retriable: there was no answer. The next call may use a new consumer.
+        Raises `Retriable`: there was no answer. The next call may use a new consumer.
         """
         begun = time.monotonic()
         try:

@@ -24,8 +24,7 @@ MAGIC = b"CGMDv2:"
 def parse_member(metadata: bytes) -> Member:
     """Return the generation and member id in *metadata*.
 
-    Raises:
-        ValueError: these bytes have another layout (an unknown version of librdkafka).
+    Raises `ValueError`: these bytes have another layout (an unknown version of librdkafka).
     """
     fixed = len(MAGIC) + 4
     fields = metadata[fixed:].split(b"\0")

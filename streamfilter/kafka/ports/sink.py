@@ -56,15 +56,7 @@ class KafkaSink:
         *,
         seconds: float,
     ) -> None:
-        """Begin without a producer.
-
-        Args:
-            topics: name the input and the changelog.
-            admin: asks for the settings of topics.
-            changelog: its end is committed with the input's topic id.
-            producer: makes a producer; True: with delivery reports for every record (watched).
-            seconds: the longest a transaction may take.
-        """
+        """Begin without a producer; *producer* makes one; True: with a report for every record."""
         self._topics, self._admin, self._changelog = topics, admin, changelog
         self._new, self._seconds = producer, seconds
         self._producer: Producer | None = None

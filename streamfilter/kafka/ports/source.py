@@ -44,14 +44,9 @@ class KafkaSource:
         reader: Callable[[], Consumer],
         seconds: float,
     ) -> None:
-        """Make the first consumer.
+        """Make the first consumer with *data*; it is replaced after *seconds* without an answer.
 
-        Args:
-            topics: name the input.
-            admin: asks for offsets.
-            data: makes a consumer of the group that reads the input.
-            reader: makes a consumer that belongs to no group's work.
-            seconds: a consumer that gets no answer for so long is replaced.
+        *reader* makes a consumer that belongs to no group's work.
         """
         self._topics, self._admin, self._reader = topics, admin, reader
         self._data = Renewed(data, seconds=seconds)
