@@ -28,11 +28,7 @@ class Observer:
     """Updates the metrics and health of a process, whatever its jobs do."""
 
     def __init__(
-        self,
-        metrics: Metrics,
-        health: Health,
-        clock: Clock,
-        statistics: Statistics | None = None,
+        self, metrics: Metrics, health: Health, clock: Clock, statistics: Statistics | None = None
     ) -> None:
         self.metrics, self.health, self.clock = metrics, health, clock
         self._positions: dict[str, int] = {}

@@ -12,15 +12,7 @@ from streamfilter.engine.batches.pace import Pace
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Forwarder
-from streamfilter.engine.ports import (
-    Changelog,
-    Clock,
-    Layout,
-    Member,
-    RecordSource,
-    Sink,
-    Worker,
-)
+from streamfilter.engine.ports import Changelog, Clock, Layout, Member, RecordSource, Sink, Worker
 from streamfilter.engine.trimming import Trimming
 from streamfilter.matching.batch import Rules
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention

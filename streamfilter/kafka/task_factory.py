@@ -124,9 +124,7 @@ class TaskFactory:
             membership,
             lambda number, index: self._task(
                 self._plan(
-                    number,
-                    accept_positions=accept_positions,
-                    rewrite_changelog=rewrite_changelog,
+                    number, accept_positions=accept_positions, rewrite_changelog=rewrite_changelog
                 ),
                 index,
                 membership,
@@ -230,8 +228,7 @@ class TaskFactory:
                 self._topics(number, several),
                 self.admin,
                 data=lambda: clients.consumer(
-                    config,
-                    self._watched(partial(clients.data_properties, share=share), "data"),
+                    config, self._watched(partial(clients.data_properties, share=share), "data")
                 ),
                 reader=self._reader,
                 seconds=config.kafka.transaction_timeout.total_seconds(),

@@ -126,12 +126,7 @@ def no_topic(key: str, topic: str, known: Iterable[str]) -> Problem:
 
 
 def _read(
-    consumer: Consumer,
-    topic: str,
-    partitions: list[int],
-    count: int,
-    earliest: bool,
-    renewed: bool,
+    consumer: Consumer, topic: str, partitions: list[int], count: int, earliest: bool, renewed: bool
 ) -> Iterator[Record]:
     """Yield the records; it may take `READ_SECONDS`, or *renewed* for each record."""
     share = -(-count // len(partitions))

@@ -17,14 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.ports import (
-    Changelog,
-    Clock,
-    Denied,
-    LogError,
-    Watermarks,
-    without_frames,
-)
+from streamfilter.engine.ports import Changelog, Clock, Denied, LogError, Watermarks, without_frames
 from streamfilter.engine.start_checks import refuse_future
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index

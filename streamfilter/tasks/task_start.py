@@ -57,8 +57,7 @@ class TaskStart:
         parts, names = self._parts, self._plan.names
         source = parts.source
         yield from patiently(
-            State.STARTING,
-            lambda: parts.sink.open(watched=parts.incoming.refusals.watching),
+            State.STARTING, lambda: parts.sink.open(watched=parts.incoming.refusals.watching)
         )
         kill_point("start.producer")
         self.layout = yield from patiently(State.STARTING, parts.layout)

@@ -176,11 +176,7 @@ def encode_batch(batch: BatchRecord) -> bytes:
     """Return the record that ends a transaction."""
     mark = batch.mark
     head = _BATCH.pack(
-        mark.number,
-        mark.first_ordinal,
-        mark.next_ordinal,
-        batch.highest_timestamp,
-        len(mark.spans),
+        mark.number, mark.first_ordinal, mark.next_ordinal, batch.highest_timestamp, len(mark.spans)
     )
     spans = b"".join(_SPAN.pack(each.partition, each.start, each.end) for each in mark.spans)
     aged = mark.stream_time >= 0

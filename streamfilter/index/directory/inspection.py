@@ -150,11 +150,7 @@ def _documents(view: IndexView, documents: Documents, found: Inspection, stored:
 
 
 def _listed(
-    view: IndexView,
-    tables: WindowTables,
-    documents: Documents,
-    found: Inspection,
-    keys_of: KeysOf,
+    view: IndexView, tables: WindowTables, documents: Documents, found: Inspection, keys_of: KeysOf
 ) -> None:
     """Look every document up by its own keys."""
     keys = keys_of(documents.contents)

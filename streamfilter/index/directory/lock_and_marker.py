@@ -20,11 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.index.errors import (
-    IndexDamaged,
-    IndexLocked,
-    IndexRefused,
-)
+from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused
 from streamfilter.index.rocks.forks import abandon_in_children
 
 LOCK_NAME = "lock"
