@@ -17,7 +17,7 @@ from typing import Any
 
 from streamfilter.documents.codecs.fast_json import FORMATS, Found, Shortcut, shortcut
 from streamfilter.documents.codecs.schemas import (
-    AsksAgain,
+    AskAll,
     Schemas,
     SchemasAway,
     SchemaUnsettled,
@@ -168,7 +168,7 @@ class Reader:
         self._values = value_paths(values, beside=self._select.paths, depth=depth)
         if not records and (framed_json := FORMATS.get(format)) is not None:
             self._shortcut = shortcut(selection, self._values, depth=depth, framed=framed_json)
-        self._unsettled: AsksAgain | None = None  # the source of schemas that did not know an id
+        self._ask_all: AskAll | None = None  # of the source of schemas that did not know an id
         self._recipe: str | None = None
         if not records and format in PLAIN and schemas is None:
             recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text, tuple(values))
@@ -217,17 +217,17 @@ class Reader:
         return [*map(self.read, records)] if late is None else self._read_until(records, late)
 
     def _read_until(self, records: Sequence[Record], late: Callable[[], bool]) -> list[Reading]:
-        if self._unsettled is not None:
+        if self._ask_all is not None:
             # One by one, each unknown id would cost its own wait. So look all of them up together.
             keys = () if self._keys is None else ids_in_keys(records)
-            self._unsettled.ask_all(chain(ids_in(records), keys), late)
+            self._ask_all(chain(ids_in(records), keys), late)
         readings: list[Reading] = []
         for record in records:
             try:
                 readings.append(self.read(record))
             except SchemasAway as away:
                 if isinstance(away, SchemaUnsettled):
-                    self._unsettled = away.asked
+                    self._ask_all = away.ask_all
                 if not readings:
                     raise
                 break

@@ -90,11 +90,8 @@ class HeldOut:
         return {"matched": self.matched, "identical": self.identical, "random": self.random}
 
     def __add__(self, other: HeldOut) -> HeldOut:
-        return HeldOut(
-            self.matched + other.matched,
-            self.identical + other.identical,
-            self.random + other.random,
-        )
+        pairs = zip(self.pools.values(), other.pools.values(), strict=True)
+        return HeldOut(*(one + another for one, another in pairs))
 
 
 NO_POOLS = HeldOut()
@@ -116,7 +113,7 @@ def validation(held_out: HeldOut) -> Estimate | str:
     few = [name for name, pool in held_out.pools.items() if pool.pairs < PAIRS_MIN]
     if few:
         return f"fewer than {PAIRS_MIN} pairs are known of: {', '.join(few)}"
-    pools = (held_out.matched, held_out.identical, held_out.random)
+    pools = held_out.pools.values()
     x, true, random = (pool.mean for pool in pools)
     reach = random - true
     if reach <= 0:

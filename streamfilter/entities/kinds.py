@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from itertools import combinations
 
 from streamfilter.cleaning.folds import folded
@@ -190,16 +189,8 @@ def _number(value: str) -> str:
     return format(number.normalize() + 0, "f")
 
 
-def _first_word(value: str) -> tuple[str]:
-    return (value.partition(" ")[0][:4],)
-
-
 def _last_four(value: str) -> tuple[str]:
     return (value[-4:],)
-
-
-def _value(value: str) -> tuple[str]:
-    return (value,)
 
 
 def _of_name(value: str) -> tuple[str, str]:
@@ -207,7 +198,8 @@ def _of_name(value: str) -> tuple[str, str]:
     parts = value.split()
     if not parts:
         return "", ""
-    first, last = sorted(full_name(parts[place])[:PREFIX] for place in (0, -1))
+    ends = parts[0], parts[-1]
+    first, last = sorted(FULL_NAMES.get(part, part)[:PREFIX] for part in ends)
     return first, last if len(parts) > 1 else ""
 
 
@@ -230,26 +222,8 @@ def _of_date(value: str) -> tuple[str, str]:
     return "".join(sorted((value[4:6], value[6:]))), value[:4]
 
 
-def _of_email(value: str) -> tuple[str]:
-    return (value.partition("@")[0][:4],)
-
-
-@lru_cache(maxsize=4_096)
-def full_name(word: str) -> str:
-    """Return the name that *word* is short for, if there is only one; else *word*."""
-    return FULL_NAMES.get(word, word)
-
-
-def _whole_name(value: str) -> str:
-    return " ".join(sorted(map(full_name, value.split())))
-
-
-def _whole_address(value: str) -> str:
-    return " ".join(sorted(value.split()))
-
-
-def _whole_phone(value: str) -> str:
-    return value[-LOCAL_DIGITS:]
+def _full_names(value: str) -> str:
+    return " ".join(sorted(FULL_NAMES.get(word, word) for word in value.split()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,15 +244,15 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "words": Kind(_words, _first_word, paired=False),
+    "words": Kind(_words, lambda value: (value.partition(" ")[0][:4],), paired=False),
     "digits": Kind(_digits, _last_four, paired=False),
-    "exact": Kind(_exact, _value, paired=False),
-    "name.1": Kind(_name, _of_name, 2, _whole_name),
-    "address.1": Kind(_address, _of_address, 2, _whole_address, changes=0.5),
-    "phone.1": Kind(_phone, _last_four, 1, _whole_phone, changes=0.5),
+    "exact": Kind(_exact, lambda value: (value,), paired=False),
+    "name.1": Kind(_name, _of_name, 2, _full_names),
+    "address.1": Kind(_address, _of_address, 2, lambda v: " ".join(sorted(v.split())), changes=0.5),
+    "phone.1": Kind(_phone, _last_four, 1, lambda value: value[-LOCAL_DIGITS:], changes=0.5),
     "date.1": Kind(_date, _of_date, 2),
-    "email.1": Kind(_email, _of_email, 1, changes=0.5),
-    "number.1": Kind(_number, _value),
+    "email.1": Kind(_email, lambda value: (value.partition("@")[0][:4],), 1, changes=0.5),
+    "number.1": Kind(_number, lambda value: (value,)),
 }
 """By the name in the scheme: the kind, and the version of its rules and lists.
 

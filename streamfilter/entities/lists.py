@@ -16,132 +16,46 @@ A change of a list changes keys. So it needs another version of its kind (`kinds
 from __future__ import annotations
 
 _NICKNAMES = """
-abigail abby gail
-alexander alex al sandy sasha
-alexandra alex sandy sasha
-alfred al fred alfie
-alice allie
-andrew andy drew
-anthony tony
-antonio toni
-barbara barb babs
-benjamin ben benny
-catherine cathy kate katie kathy
-katherine kate katie kathy kathryn kat
-charles charlie chuck chas
-charlotte lottie charlie
-christine chris tina chrissy
-christina chris tina
-christopher chris kit
-daniel dan danny
-david dave davy
-deborah deb debbie debby
-donald don donny
-dorothy dot dottie
-edward ed eddie ned ted teddy
-eleanor ellie nell nora
-elizabeth liz beth betty eliza lizzie betsy libby
-emily em
-florence flo
-frances fran fanny
-francis frank fran
-frederick fred freddy
-gabriel gabe
-gerald gerry jerry
-gregory greg
-harold hal harry
-henry hank harry
-herbert herb bert
-isabella bella izzy
-jacob jake
-james jim jimmy jamie
-jeffrey jeff
-jennifer jen jenny
-jessica jess jessie
-john jack johnny
-jonathan jon
-joseph joe joey
-joshua josh
-judith judy
-katharina kathi
-kenneth ken kenny
-kimberly kim
-lawrence larry
-leonard leo len lenny
-margaret maggie meg peggy marge
-martin marty
-matthew matt
-michael mike mick mickey
-nathaniel nate nat
-nicholas nick nicky
-pamela pam
-patricia pat patty tricia trish
-patrick pat paddy
-peter pete
-philip phil
-raymond ray
-rebecca becky becca
-richard dick rick ricky rich
-robert bob bobby rob robbie
-ronald ron ronny
-rosemary rosie
-russell russ
-samantha sam
-samuel sam sammy
-sarah sally sadie
-stanley stan
-stephen steve stevie
-steven steve stevie
-susan sue susie
-teresa terry tess
-theodore ted teddy theo
-theresa terry tess tessa
-thomas tom tommy
-timothy tim timmy
-victoria vicky tori
-vincent vince vinny
-walter walt
-william bill billy will willie liam
-zachary zach
-andreas andi
-anna anni
-friedrich fritz
-hans johannes
-heinrich heinz heiner
-josef sepp
-matthias matze
-maximilian max
-sebastian basti
-stefan steffen
-ulrich uli
-wolfgang wolf
-francisco paco pancho
-guadalupe lupe
-ignacio nacho
-jose pepe
-giuseppe beppe
-salvatore toto
-aleksandr sasha
-dmitri dima
-ekaterina katya
-ivan vanya
-mikhail misha
-natalia natasha
-vladimir vova volodya
+abigail abby gail; alexander alex al sandy sasha; alexandra alex sandy sasha; alfred al fred
+alfie; alice allie; andrew andy drew; anthony tony; antonio toni; barbara barb babs; benjamin ben
+benny; catherine cathy kate katie kathy; katherine kate katie kathy kathryn kat; charles charlie
+chuck chas; charlotte lottie charlie; christine chris tina chrissy; christina chris tina;
+christopher chris kit; daniel dan danny; david dave davy; deborah deb debbie debby; donald don
+donny; dorothy dot dottie; edward ed eddie ned ted teddy; eleanor ellie nell nora; elizabeth liz
+beth betty eliza lizzie betsy libby; emily em; florence flo; frances fran fanny; francis frank
+fran; frederick fred freddy; gabriel gabe; gerald gerry jerry; gregory greg; harold hal harry;
+henry hank harry; herbert herb bert; isabella bella izzy; jacob jake; james jim jimmy jamie;
+jeffrey jeff; jennifer jen jenny; jessica jess jessie; john jack johnny; jonathan jon; joseph joe
+joey; joshua josh; judith judy; katharina kathi; kenneth ken kenny; kimberly kim; lawrence larry;
+leonard leo len lenny; margaret maggie meg peggy marge; martin marty; matthew matt; michael mike
+mick mickey; nathaniel nate nat; nicholas nick nicky; pamela pam; patricia pat patty tricia trish;
+patrick pat paddy; peter pete; philip phil; raymond ray; rebecca becky becca; richard dick rick
+ricky rich; robert bob bobby rob robbie; ronald ron ronny; rosemary rosie; russell russ; samantha
+sam; samuel sam sammy; sarah sally sadie; stanley stan; stephen steve stevie; steven steve stevie;
+susan sue susie; teresa terry tess; theodore ted teddy theo; theresa terry tess tessa; thomas tom
+tommy; timothy tim timmy; victoria vicky tori; vincent vince vinny; walter walt; william bill
+billy will willie liam; zachary zach; andreas andi; anna anni; friedrich fritz; hans johannes;
+heinrich heinz heiner; josef sepp; matthias matze; maximilian max; sebastian basti; stefan
+steffen; ulrich uli; wolfgang wolf; francisco paco pancho; guadalupe lupe; ignacio nacho; jose
+pepe; giuseppe beppe; salvatore toto; aleksandr sasha; dmitri dima; ekaterina katya; ivan vanya;
+mikhail misha; natalia natasha; vladimir vova volodya
 """
 
 
-def _groups() -> dict[str, frozenset[str]]:
+def _groups(text: str) -> list[list[str]]:
+    return [group.split() for group in text.split(";")]
+
+
+def _full_names() -> dict[str, frozenset[str]]:
     """Return for each name the names that it may stand for."""
     found: dict[str, set[str]] = {}
-    for line in _NICKNAMES.split("\n"):
-        name, *short = line.split() or [""]
-        for each in (name, *short) if name else ():
-            found.setdefault(each, set()).add(name)
+    for group in _groups(_NICKNAMES):
+        for each in group:
+            found.setdefault(each, set()).add(group[0])
     return {each: frozenset(names) for each, names in found.items()}
 
 
-NICKNAMES = _groups()
+NICKNAMES = _full_names()
 """Name → the full names that it may stand for, itself among them: ``chris`` has three."""
 
 FULL_NAMES = {short: next(iter(names)) for short, names in NICKNAMES.items() if len(names) == 1}
@@ -176,67 +90,25 @@ GENERATIONS = {
 }  # fmt: skip
 """Word that tells a father from a son of one name → its short form."""
 
-_ADDRESS = {
-    "st": "street saint str strasse",
-    "ave": "avenue av aven",
-    "rd": "road",
-    "blvd": "boulevard boul bd",
-    "dr": "drive drv",
-    "ln": "lane",
-    "ct": "court",
-    "cir": "circle",
-    "pl": "place platz",
-    "plaza": "plz",
-    "sq": "square",
-    "ter": "terrace terr",
-    "pkwy": "parkway",
-    "hwy": "highway",
-    "trl": "trail",
-    "cres": "crescent",
-    "gdns": "gardens gdn",
-    "hts": "heights",
-    "mt": "mount mountain",
-    "ft": "fort",
-    "apt": "apartment unit flat suite ste appt wohnung whg",
-    "fl": "floor",
-    "bldg": "building",
-    "n": "north",
-    "s": "south",
-    "e": "east",
-    "w": "west",
-    "ne": "northeast",
-    "nw": "northwest",
-    "se": "southeast",
-    "sw": "southwest",
-    "c": "calle",
-    "avda": "avenida",
-    "v": "via",
-}
+_ADDRESS = """
+st street saint str strasse; ave avenue av aven; rd road; blvd boulevard boul bd; dr drive drv; ln
+lane; ct court; cir circle; pl place platz; plaza plz; sq square; ter terrace terr; pkwy parkway;
+hwy highway; trl trail; cres crescent; gdns gardens gdn; hts heights; mt mount mountain; ft fort;
+apt apartment unit flat suite ste appt wohnung whg; fl floor; bldg building; n north; s south; e
+east; w west; ne northeast; nw northwest; se southeast; sw southwest; c calle; avda avenida; v via
+"""
 
-ADDRESS_WORDS = {long: short for short, words in _ADDRESS.items() for long in words.split()}
+ADDRESS_WORDS = {long: short for short, *words in _groups(_ADDRESS) for long in words}
 """Word of an address → its short form. ``st`` is a street and a saint."""
 
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "jan january januar janvier enero gennaio",
-            "feb february februar fevrier febrero febbraio",
-            "mar march marz maerz mars marzo",
-            "apr april avril abril aprile",
-            "may mai mayo maggio",
-            "jun june juni juin junio giugno",
-            "jul july juli juillet julio luglio",
-            "aug august aout agosto",
-            "sep sept september septembre septiembre settembre",
-            "oct okt october oktober octobre octubre ottobre",
-            "nov november novembre noviembre",
-            "dec dez december dezember decembre diciembre dicembre",
-        ),
-        1,
-    )
-    for name in names.split()
-}
+_MONTHS = """
+jan january januar janvier enero gennaio; feb february februar fevrier febrero febbraio; mar march
+marz maerz mars marzo; apr april avril abril aprile; may mai mayo maggio; jun june juni juin junio
+giugno; jul july juli juillet julio luglio; aug august aout agosto; sep sept september septembre
+septiembre settembre; oct okt october oktober octobre octubre ottobre; nov november novembre
+noviembre; dec dez december dezember decembre diciembre dicembre
+"""
+MONTHS = {name: number for number, names in enumerate(_groups(_MONTHS), 1) for name in names}
 
 _TWO_DIGITS = (
     "20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 63 64 "

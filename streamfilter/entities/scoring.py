@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ from streamfilter.similarity.columns import F64
 from streamfilter.similarity.exact import Compared
 from streamfilter.stops import MissingExtra
 
+Near = Callable[[Sequence[str], Sequence[str]], F64]
+"""Returns the points of pairs of values that are not equal."""
 POINTS = 100.0
 ALIKE = 50.0
 """Points from which a field is alike."""
@@ -164,10 +166,6 @@ def _spelled(one: Sequence[str], other: Sequence[str], floor: float) -> F64:
     return np.asarray(POINTS * near.astype(np.float64))
 
 
-def _digits(one: Sequence[str], other: Sequence[str]) -> F64:
-    return _numbered(one, other, DIGITS_FLOOR)
-
-
 def _numbered(one: Sequence[str], other: Sequence[str], floor: float) -> F64:
     """Return the points of two numbers: of their spelling, or of the same local number."""
     local = np.where(_same_local(one, other), LOCAL_POINTS, 0.0)
@@ -183,12 +181,8 @@ def _same_local(one: Sequence[str], other: Sequence[str]) -> NDArray[np.bool_]:
     return np.fromiter(same, np.bool_, len(one))
 
 
-def _nothing(one: Sequence[str], _: Sequence[str]) -> F64:
-    return np.zeros(len(one))
-
-
-def _names(one: Sequence[str], other: Sequence[str]) -> F64:
-    return np.fromiter(map(_name, one, other), np.float64, len(one))
+def _one_by_one(score: Callable[[str, str], float]) -> Near:
+    return lambda one, other: np.fromiter(map(score, one, other), np.float64, len(one))
 
 
 def _name(one: str, other: str) -> float:
@@ -200,7 +194,8 @@ def _name(one: str, other: str) -> float:
     """
     if one.replace(" ", "") == other.replace(" ", ""):
         return POINTS
-    if _generation(one) != _generation(other) and _generation(one) and _generation(other):
+    generations = {GENERATIONS.get(each.rpartition(" ")[2], "") for each in (one, other)}
+    if len(generations - {""}) > 1:
         return 0.0
     few, many = sorted((one.split()[:NAME_WORDS], other.split()[:NAME_WORDS]), key=len)
     pairs = sorted(
@@ -219,11 +214,6 @@ def _name(one: str, other: str) -> float:
     points = POINTS * sum(found.values()) / len(few)
     points -= EXTRA_WORD * (len(many) - len(few))
     return min(points, ONE_WORD) if len(few) == 1 < len(many) else max(points, 0.0)
-
-
-def _generation(name: str) -> str:
-    """Return what tells a father from a son of one name; empty: nothing does."""
-    return GENERATIONS.get(name.rpartition(" ")[2], "")
 
 
 @lru_cache(maxsize=16_384)
@@ -257,10 +247,6 @@ def _same_numbers(one: str, other: str) -> float:
     return SOME_NUMBERS if ours & theirs else OTHER_NUMBERS
 
 
-def _phones(one: Sequence[str], other: Sequence[str]) -> F64:
-    return _numbered(one, other, PHONE_FLOOR)
-
-
 def _dates(one: Sequence[str], other: Sequence[str]) -> F64:
     from rapidfuzz import process
     from rapidfuzz.distance import OSA
@@ -288,25 +274,21 @@ def _emails(one: Sequence[str], other: Sequence[str]) -> F64:
     return np.asarray(np.where(local, np.maximum(near, LOCAL_POINTS), near))
 
 
-def _numbers(one: Sequence[str], other: Sequence[str]) -> F64:
-    return np.fromiter(map(_number, one, other), np.float64, len(one))
-
-
 def _number(one: str, other: str) -> float:
     a, b = Decimal(one), Decimal(other)
     points = POINTS - 1_000 * float(abs(a - b) / max(abs(a), abs(b)))
     return points if points >= WORDS_FLOOR else 0.0
 
 
-_NEAR: dict[str, Callable[[Sequence[str], Sequence[str]], F64]] = {
+_NEAR: dict[str, Near] = {
     "words": _words,
-    "digits": _digits,
-    "exact": _nothing,
-    "name.1": _names,
+    "digits": partial(_numbered, floor=DIGITS_FLOOR),
+    "exact": lambda one, _: np.zeros(len(one)),
+    "name.1": _one_by_one(_name),
     "address.1": _addresses,
-    "phone.1": _phones,
+    "phone.1": partial(_numbered, floor=PHONE_FLOOR),
     "date.1": _dates,
     "email.1": _emails,
-    "number.1": _numbers,
+    "number.1": _one_by_one(_number),
 }
 """The points of two values that are not equal, by kind."""

@@ -9,7 +9,7 @@ from streamfilter.files.outputs import Outputs
 from streamfilter.files.summary import Summary
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.verdict import envelope
-from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Record, Verdict
+from streamfilter.model import OUTPUTS, Decision, ErrorCode, Malformed, Record, Verdict
 from streamfilter.stops import BrokenInput
 
 
@@ -35,10 +35,10 @@ class Placement:
         for row, (record, outcome) in enumerate(judged):
             if isinstance(outcome, Malformed):
                 self._reject(record, outcome)
-            elif isinstance(outcome, Decision) and outcome.verdict in DUPLICATES:
+            elif isinstance(outcome, Decision) and OUTPUTS.get(outcome.verdict) == "duplicates":
                 self._withhold(record, ids[row], outcome)
             else:
-                if self.shadow or outcome.verdict is not Verdict.DROPPED:
+                if self.shadow or outcome.verdict in OUTPUTS:
                     self.outputs.unique.add(record)
                 self.summary.count(outcome.verdict, outcome.reason)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamfilter.model import DUPLICATES, ErrorCode, Reason, Verdict
+from streamfilter.model import OUTPUTS, ErrorCode, Reason, Verdict
 from streamfilter.stops import BrokenInput
 
 
@@ -56,13 +56,10 @@ class Summary:
     @property
     def places(self) -> dict[str, int]:
         """Return the number of records in each output; their sum is the number of records."""
-        verdicts = self.verdicts
-        return {
-            "unique": verdicts[Verdict.UNIQUE] + verdicts[Verdict.PASSTHROUGH],
-            "duplicates": sum(verdicts[verdict] for verdict in DUPLICATES),
-            "dead_letter": verdicts[Verdict.REJECTED],
-            "dropped": verdicts[Verdict.DROPPED],
-        }
+        places = dict.fromkeys((*OUTPUTS.values(), "dropped"), 0)
+        for verdict, count in self.verdicts.items():
+            places[OUTPUTS.get(verdict, "dropped")] += count
+        return places
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts; a verdict without records has 0."""

@@ -359,16 +359,12 @@ def _signed_32(number: int) -> int:
     return ((number & _BITS_32) ^ (1 << 31)) - (1 << 31)
 
 
-def _signed_64(number: int) -> int:
-    return (number ^ (1 << 63)) - (1 << 63)
-
-
 _SCALARS: dict[str, tuple[int, Value]] = {
     "string": (LENGTH, _string),
     "bytes": (LENGTH, _bytes),
     "bool": _number(bool),
     "int32": _number(_signed_32),
-    "int64": _number(_signed_64),
+    "int64": _number(lambda number: (number ^ (1 << 63)) - (1 << 63)),
     "uint32": _number(lambda number: number & _BITS_32),
     "uint64": _number(lambda number: number),
     "sint32": _number(lambda number: zigzag(number & _BITS_32)),

@@ -42,7 +42,6 @@ from streamfilter.documents.codecs.schemas import (
     Schema,
     SchemaId,
     SchemasAway,
-    SchemasLate,
     SchemasWithheld,
     SchemaUnsettled,
 )
@@ -140,14 +139,14 @@ class Registry:
             found = self._kept.get(id)
             if found is not None:
                 if (seconds := self._clock() - begun) > SLOW_SECONDS:
-                    raise SchemasLate(f"{self._access.url} took {seconds:.1f} s for schema {id}")
+                    raise SchemasAway(f"{self._access.url} took {seconds:.1f} s for schema {id}")
                 return found
         doubt = self._doubts.get(id)
         if doubt is not None and doubt.settled:
             return unknown
         raise SchemaUnsettled(
             f"{self._access.url} knows no schema {id}; it is asked again for {self._settle:g} s",
-            self,
+            self.ask_all,
         )
 
     def ask_all(self, ids: Iterable[SchemaId], late: Callable[[], bool]) -> None:
@@ -322,7 +321,7 @@ class Registry:
             found[str(each["name"])] = needed["schema"]
 
     def _part(self, path: str) -> dict[str, Any]:
-        """Return the answer to *path*; a slow answer is cached, and raises `SchemasLate`."""
+        """Return the answer to *path*; a slow answer is cached, and raises `SchemasAway`."""
         known = self._parts.get(path)
         if known is not None:
             return known
@@ -330,7 +329,7 @@ class Registry:
         answer = self._get(path)
         self._parts.put(path, answer, len(answer["schema"]))
         if (seconds := self._clock() - begun) > SLOW_SECONDS:
-            raise SchemasLate(f"{self._access.url} took {seconds:.1f} s for {path}")
+            raise SchemasAway(f"{self._access.url} took {seconds:.1f} s for {path}")
         return answer
 
     def _get(self, path: str) -> dict[str, Any]:

@@ -82,24 +82,16 @@ class SchemasWithheld(SchemasAway):
     """The registry answers, but returns no schema: it denies access, or it is empty."""
 
 
-class SchemasLate(SchemasAway):
-    """The answer was slow, but is there now: the next request gets it."""
-
-
-class AsksAgain(Protocol):
-    """A source of schemas that looks unknown ids up again."""
-
-    def ask_all(self, ids: Iterable[SchemaId], late: Callable[[], bool]) -> None:
-        """Look all of *ids* up together, until *late* returns True."""
-        ...
+AskAll = Callable[[Iterable[SchemaId], Callable[[], bool]], None]
+"""Looks all of the ids up together, until the second argument returns True."""
 
 
 class SchemaUnsettled(SchemasAway):
     """The registry does not know an id. The id may be new, so it is looked up again."""
 
-    def __init__(self, message: str, asked: AsksAgain) -> None:
+    def __init__(self, message: str, ask_all: AskAll) -> None:
         super().__init__(message)
-        self.asked = asked
+        self.ask_all = ask_all
 
 
 class Schemas(Protocol):

@@ -121,12 +121,11 @@ def tree_of(paths: Sequence[Path]) -> Tree:
 
 def pointer_of(path: Path) -> str:
     """Return *path* as a JSON Pointer."""
-    return "".join("#" if type(key) is Inside else "/" + _escaped(key) for key in path)
-
-
-def _escaped(key: str) -> str:
-    key = key.replace("~", "~0").replace("/", "~1")
-    return key[:-1] + "~2" if len(key) > 1 and key.endswith("#") else key
+    steps = [key.replace("~", "~0").replace("/", "~1") for key in path]
+    named = [key[:-1] + "~2" if len(key) > 1 and key.endswith("#") else key for key in steps]
+    return "".join(
+        "#" if type(key) is Inside else f"/{name}" for key, name in zip(path, named, strict=True)
+    )
 
 
 def name_of(path: Path) -> str:

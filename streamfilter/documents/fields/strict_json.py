@@ -68,7 +68,8 @@ def parse_json(value: bytes) -> Any:
     # byte becomes U+DC80 and up (`surrogateescape`), a control character U+DC00 and up.
     text = value.decode(errors="surrogateescape")
     try:
-        return _marked(_parsed(_TEXT_STRING.sub(_without_controls, text)))
+        marked = _TEXT_STRING.sub(lambda string: string[0].translate(_CONTROLS), text)
+        return _marked(_parsed(marked))
     except Unreadable:
         raise first from None
 
@@ -79,10 +80,6 @@ def _parsed(text: str) -> Any:
     except json.JSONDecodeError as error:
         message = f"{error.msg} at character {error.pos}"
     raise Unreadable(ErrorCode.INVALID_JSON, message)
-
-
-def _without_controls(string: re.Match[str]) -> str:
-    return string[0].translate(_CONTROLS)
 
 
 def _marked(root: Any) -> Any:

@@ -74,7 +74,8 @@ def _written(value: Any, path: Path) -> str:
         case int():
             return str(value)
         case float():
-            return str(int(value)) if _is_whole(value) else repr(value)
+            whole = abs(value) < WHOLE_FLOAT_MAX and value.is_integer()
+            return str(int(value)) if whole else repr(value)
         case dict():
             items = ((json.dumps(str(key)), each) for key, each in value.items())
             pairs = sorted(f"{key}:{_written(each, path)}" for key, each in items)
@@ -84,7 +85,3 @@ def _written(value: Any, path: Path) -> str:
         case str():
             return json.dumps(checked_string(value, path), ensure_ascii=False)
     return json.dumps(value.hex() if isinstance(value, bytes) else str(value))
-
-
-def _is_whole(value: float) -> bool:
-    return abs(value) < WHOLE_FLOAT_MAX and value.is_integer()

@@ -6,7 +6,8 @@ unreadable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -63,7 +64,8 @@ def named_values(column: Any, tree: Tree, id_path: Path | None) -> list[Any]:
         return _objects(column, tree, id_path)
     if EACH in tree and _list_type(kind) is not None:
         return _arrays(column, tree[EACH], _below(id_path, EACH))
-    return _as_ids(plain_values(column)) if id_path == () else plain_values(column)
+    values = plain_values(column)
+    return [*map(_as_id, values)] if id_path == () else values
 
 
 def _below(path: Path | None, key: str) -> Path | None:
@@ -104,7 +106,9 @@ def plain_values(column: Any) -> list[Any]:
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         values = plain_values(column.storage)
-        return [*map(_uuid, values)] if kind.extension_name == "arrow.uuid" else values
+        if kind.extension_name != "arrow.uuid":
+            return values
+        return [None if digits is None else str(UUID(hex=digits)) for digits in values]
     if pa.types.is_dictionary(kind):
         # Each text is created once, even if many rows share it.
         values = plain_values(column.dictionary)
@@ -124,10 +128,6 @@ def plain_values(column: Any) -> list[Any]:
     return found
 
 
-def _uuid(digits: str | None) -> str | None:
-    return None if digits is None else str(UUID(hex=digits))
-
-
 def _string(raw: bytes | None) -> str | None:
     """Return one string of a column that has strings that are not UTF-8."""
     found = _text_or_bytes(raw)
@@ -145,15 +145,11 @@ def _text_or_bytes(raw: bytes | None) -> str | bytes | None:
         return raw
 
 
-def _as_ids(values: Sequence[Any]) -> list[Any]:
-    """Return *values* as ids: pandas turns a column of integers with nulls into floats.
+def _as_id(value: Any) -> Any:
+    """Return *value* as an id: pandas turns a column of integers with nulls into floats.
 
     ``17.0`` becomes 17 and ``0.5`` becomes the text ``0.5``; NaN and infinities stay.
     """
-    return [_as_id(each) if isinstance(each, float) else each for each in values]
-
-
-def _as_id(number: float) -> Any:
-    if number - number != 0:  # NaN or infinite
-        return number
-    return int(number) if number.is_integer() else repr(number)
+    if not isinstance(value, float) or not isfinite(value):
+        return value
+    return int(value) if value.is_integer() else repr(value)

@@ -31,8 +31,6 @@ def codec(name: str, path: str) -> Codec:
     """Return the codec *name* of the file at *path*, or raise `BrokenInput` or `Stop`."""
     if name == "null":
         return lambda data, limit: data, lambda data: data
-    if name == "deflate":
-        return partial(unpack, DEFLATE), _deflated
     if name == "snappy":
         library = _pyarrow(path)
         return partial(_from_snappy, library), partial(_to_snappy, library)
@@ -88,13 +86,9 @@ def _to_snappy(pyarrow: Any, data: bytes) -> bytes:
     return packed + zlib.crc32(data).to_bytes(CRC_BYTES, "big")
 
 
-def _to_zstandard(data: bytes) -> bytes:
-    packed: bytes = zstandard().ZstdCompressor().compress(data)
-    return packed
-
-
 _PACKINGS: dict[str, tuple[Packing, Callable[[bytes], bytes]]] = {
+    "deflate": (DEFLATE, _deflated),
     "bzip2": (BZIP2, bz2.compress),
     "xz": (XZ, lzma.compress),
-    "zstandard": (ZSTANDARD, _to_zstandard),
+    "zstandard": (ZSTANDARD, lambda data: zstandard().ZstdCompressor().compress(data)),
 }

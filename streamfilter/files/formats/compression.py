@@ -24,7 +24,6 @@ MEMORY_BYTES_MAX = 1 << 27
 ZSTD_PIECE_BYTES = 512
 """Packed bytes passed to Zstandard at a time. The library does not limit its output, and four
 bytes may unpack to 128 KiB."""
-GZIP_LEVEL = 6
 
 
 class Damaged(Exception):
