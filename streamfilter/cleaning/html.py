@@ -23,14 +23,12 @@ _INLINE = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q rb rp rt ruby s "
     "samp small span strike strong sub sup time tt u var wbr"
 )
-INLINE = frozenset(_INLINE.split())
-"""Elements inside a line of text: they do not part two words."""
+INLINE = frozenset(_INLINE.split())  # elements inside a line of text: they do not part two words
 
 MARKUP = re.compile("[<&]")
 OPEN_MAX = 256
 """Elements that may be open at the end of a piece. Pages have less than 100."""
-PIECE = 4_096
-"""Characters that are fed at once; a piece ends before its last tag."""
+PIECE = 4_096  # characters that are fed at once; a piece ends before its last tag
 
 
 def html_step() -> Callable[[str], str]:

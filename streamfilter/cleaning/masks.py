@@ -19,8 +19,7 @@ from streamfilter.stops import MissingExtra
 
 Step = Callable[[str], str]
 Test = Callable[[str], bool]
-Mask = str | tuple[str, str]
-"""The name of a mask, or the user's (pattern, what replaces it)."""
+Mask = str | tuple[str, str]  # the name of a mask, or the user's (pattern, what replaces it)
 
 REPLACEMENT_MAX = 16
 """Characters that may replace one match: a text grows no further than normalisation lets it."""

@@ -26,19 +26,13 @@ from streamfilter.cleaning.masks import Mask, Step, step_of
 class Cleaner:
     """Cleans texts by the steps that are switched on."""
 
-    steps: tuple[tuple[str, Step], ...]
-    """Each step's name and its function, in order."""
+    steps: tuple[tuple[str, Step], ...]  # each step's name and its function, in order
 
     @classmethod
     def of(
         cls, *, html: bool, ansi: bool, quotes: bool, hyphens: bool, mask: Sequence[Mask]
     ) -> Cleaner:
-        """Return the cleaner with these steps.
-
-        Raises:
-            MissingExtra: a step needs a package that is not installed.
-            ValueError: a pattern is invalid; the message says what is wrong with it.
-        """
+        """Return the cleaner with these steps; errors as in `step_of`."""
         steps: list[tuple[str, Step]] = [("html", html_step())] if html else []
         for name, on, step in (
             ("ansi", ansi, without_escapes),

@@ -34,8 +34,7 @@ NO_TEXT = np.uint8(0)
 """The fingerprint of an empty text is all zero. Its text key is the key of its id, so that no
 document is similar to it."""
 
-ALWAYS = 2
-"""The last two key columns (the id's and the whole text's) exist for short texts too."""
+ALWAYS = 2  # the last two key columns (the id's and the whole text's) exist for short texts too
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +91,11 @@ class Collection:
         return [names.get(id_) for id_ in ids]
 
     def put(self, added: Sequence[Document]) -> I64:
-        """Remember documents, in one write; a known id gets the new text.
+        """Remember documents in one write, and return their ordinals (n,).
 
-        With a retention, call `forget_old` after the search for similar documents. Until then the
-        index still holds what the first of the texts must be compared with.
-
-        Returns:
-            The ordinals of the documents, (n,).
+        A known id gets the new text. With a retention, call `forget_old` after the search for
+        similar documents. Until then the index still holds what the first of the texts must be
+        compared with.
         """
         contents = self._sketch(added).contents
         blank = np.fromiter((is_blank(each.text) for each in added), np.bool_, len(added))

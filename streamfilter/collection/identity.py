@@ -115,10 +115,7 @@ def wanted_identity(
 
 
 def warn_of_missed(scheme: Scheme, threshold: float, *, stacklevel: int) -> None:
-    """Warn if the bands find too few of the pairs at *threshold*: the others are never reported.
-
-    The warning names the caller *stacklevel* frames above this function.
-    """
+    """Warn the caller *stacklevel* frames above if the bands miss too many pairs at *threshold*."""
     found = Shape.of(scheme).probability(threshold)
     if found < RECALL_MIN:
         warnings.warn(

@@ -36,11 +36,9 @@ class Wanted:
 
     paths: Sequence[Path] | None
     """The paths of the pointers: a format may leave out everything else. None: decode all."""
-    depth: int
-    """How deep objects and arrays may be nested at most."""
+    depth: int  # how deep objects and arrays may be nested at most
     schemas: Schemas | None = None
-    framed: bool = True
-    """Whether values carry a registry's frame."""
+    framed: bool = True  # whether values carry a registry's frame
     message: str | None = None
     """Full name of the schema's message that bare values hold; None: its first message."""
 
@@ -68,10 +66,7 @@ def decoder_for(format: str, wanted: Wanted) -> Decoder:
 
 
 def outlines_of(format: str, schema: Schema) -> list[Outline]:
-    """Return what pointers can lead to in values of *schema*, one outline for each kind of value.
-
-    Raises `Unreadable` if it is not a schema of *format*.
-    """
+    """Return an outline for each kind of value of *schema*, or raise `Unreadable`."""
     if schema.kind != format.upper():
         message = f"it is of kind {schema.kind}, not {format.upper()}"
         raise Unreadable(ErrorCode.SCHEMA_DECODE, message)

@@ -24,8 +24,7 @@ from streamfilter.documents.fields.pointers import (
 from streamfilter.documents.fields.strict_json import check_depth, decode_utf8, parse_json
 
 DEPTH = 64
-MOST = 0.8
-"""Share of the records that must have a proposed field."""
+MOST = 0.8  # share of the records that must have a proposed field
 ID_CHARACTERS_MAX = 200
 
 _ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$", re.ASCII)
@@ -36,17 +35,14 @@ _ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$
 class Proposal:
     """The proposed format and fields."""
 
-    records: int
-    """How many records were examined, without tombstones."""
+    records: int  # how many records were examined, without tombstones
     format: str
     """``json`` or ``text``; ``avro`` if most values begin with a registry's frame (they may also be
     Protobuf)."""
     text: str | None = None
     """JSON Pointer to the field with the most words; None: no field with words was found."""
-    words: int = 0
-    """Median number of words in that text."""
-    others: tuple[str, ...] = ()
-    """Further fields with words, the longest first."""
+    words: int = 0  # median number of words in that text
+    others: tuple[str, ...] = ()  # further fields with words, the longest first
     id: str | None = None
     """JSON Pointer to a field that is named like an id and differs in each record."""
     distinct: tuple[str, ...] = ()

@@ -57,8 +57,7 @@ from streamfilter.similarity.text.normalisation import GROWTH_MAX, normalised_le
 PLAIN = frozenset({"json", "text"})
 """Formats whose values are read without schemas, frames and headers."""
 _NOWHERE = Source("", 0, 0)
-UTF8_BYTES_MAX = 4
-"""Bytes of a character at most."""
+UTF8_BYTES_MAX = 4  # bytes of a character at most
 # Anything but white space, control characters and characters that Unicode displays as nothing.
 _VISIBLE = re.compile(f"[^\\s\x00-\x1f\x7f-\x9f{pattern('invisible')}]")
 
@@ -79,12 +78,10 @@ class Recipe:
 
     format: str
     texts: tuple[str, ...]
-    id: str | None
-    """Pointer to the id in the value; None: it is not in the value."""
+    id: str | None  # pointer to the id in the value; None: it is not in the value
     limits: Limits
     empty_text: str
-    values: tuple[str, ...] = ()
-    """Pointers to the values beside the text."""
+    values: tuple[str, ...] = ()  # pointers to the values beside the text
 
     def as_json(self) -> str:
         """Return the recipe as text, to be sent to a worker."""
@@ -242,10 +239,7 @@ class Reader:
     def read_others(
         self, records: Sequence[Record], rows: Sequence[int], ids: Sequence[str]
     ) -> list[Reading]:
-        """Return the readings of *records*; another process has read *rows* of them by `plain`.
-
-        Documents in *rows* have no text here.
-        """
+        """Return the readings of *records*, without the texts of *rows*, which `plain` has read."""
         readings: list[Reading | None] = [None] * len(records)
         for at, row in enumerate(rows):
             readings[row] = Document(ids[at], "") if ids else self._of_elsewhere(records[row])

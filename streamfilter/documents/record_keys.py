@@ -22,8 +22,7 @@ from streamfilter.model import ErrorCode, Headers, Record
 PREFIX = "key#"
 """A setting with this prefix points into the record's key: ``key#/id``."""
 KEY_HEADER = "__key_schema_id"
-FRAMED = ("protobuf", "json_schema")
-"""Formats of values whose keys are read like them."""
+FRAMED = ("protobuf", "json_schema")  # formats of values whose keys are read like them
 
 
 def path_in_key(place: str | None, *, depth: int = DEPTH) -> Path | None:

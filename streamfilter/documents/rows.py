@@ -19,10 +19,8 @@ class Row(Record):
     """A record whose fields are decoded, as far as pointers name them."""
 
     __slots__ = ("named", "trouble")
-    named: Any
-    """The decoded value, into which pointers lead."""
-    trouble: Malformed | None
-    """Why this is not a valid row, or None."""
+    named: Any  # the decoded value, into which pointers lead
+    trouble: Malformed | None  # why this is not a valid row, or None
     # Class attributes, because all rows share them: setting them costs more than reading a column.
     key = None
     headers = ()
@@ -57,8 +55,7 @@ class Columns:
     named: Mapping[str, Sequence[Any]]
     plain: Mapping[str, type]
     """Columns that hold only UTF-8 strings, or only integers, and which of the two."""
-    size: int
-    """Bytes of all the rows together: so no row has more."""
+    size: int  # bytes of all the rows together: so no row has more
 
 
 class Rows(list[Record]):

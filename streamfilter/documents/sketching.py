@@ -27,10 +27,7 @@ def scope_of(document: Document) -> str | None:
 
 
 def values_in(scheme: Scheme, scope: str) -> tuple[str | None, ...]:
-    """Return the values of a document that has none but the *scope*.
-
-    A scope is written as JSON (``7``, ``null``), or is the plain string itself (``north``).
-    """
+    """Return the values of a document with a *scope* alone: JSON, or the plain string itself."""
     written = scope.encode("utf-8", "surrogatepass")
     try:
         check_depth(written, DEPTH)

@@ -31,13 +31,10 @@ from streamfilter.model import DUPLICATES, Decision, Verdict
 from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.estimators import Estimate
 
-Z = 1.959964
-"""Standard errors on each side of a 95 % interval."""
+Z = 1.959964  # standard errors on each side of a 95 % interval
 
-PAIRS_MIN = 2
-"""Fewest pairs of a pool from which its spread can be estimated."""
-RANDOM_MAX = 64
-"""Most random pairs of a batch; each costs a read from the index."""
+PAIRS_MIN = 2  # fewest pairs of a pool from which its spread can be estimated
+RANDOM_MAX = 64  # most random pairs of a batch; each costs a read from the index
 GOLDEN = (sqrt(5) - 1) / 2
 
 
@@ -77,10 +74,8 @@ class Pool:
 class HeldOut:
     """The three pools of one batch, or of a whole run."""
 
-    matched: Pool = field(default_factory=Pool)
-    """Near-duplicates and their best matches."""
-    identical: Pool = field(default_factory=Pool)
-    """Records with all fields equal."""
+    matched: Pool = field(default_factory=Pool)  # near-duplicates and their best matches
+    identical: Pool = field(default_factory=Pool)  # records with all fields equal
     random: Pool = field(default_factory=Pool)
     """Random pairs: arrivals and documents of the index, or a shuffled sample in `evaluate`."""
 
@@ -94,8 +89,7 @@ class HeldOut:
         return HeldOut(*(one + another for one, another in pairs))
 
 
-NO_POOLS = HeldOut()
-"""The pools of texts, which have no held-out field."""
+NO_POOLS = HeldOut()  # the pools of texts, which have no held-out field
 
 
 def valid_share(held_out: HeldOut) -> Estimate | None:

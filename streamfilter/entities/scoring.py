@@ -43,38 +43,29 @@ from streamfilter.stops import MissingExtra
 Near = Callable[[Sequence[str], Sequence[str]], F64]
 """Returns the points of pairs of values that are not equal."""
 POINTS = 100.0
-ALIKE = 50.0
-"""Points from which a field is alike."""
+ALIKE = 50.0  # points from which a field is alike
 WORDS_FLOOR = 70.0
 _NO_NAMES: frozenset[str] = frozenset()
 DIGITS_FLOOR = 0.8
 PHONE_FLOOR = 0.85
-LOCAL_POINTS = 80.0
-"""Points for equal local numbers with different area codes."""
-WORD_FLOOR = 0.7
-"""Two words of a name below this similarity are two names."""
+LOCAL_POINTS = 80.0  # points for equal local numbers with different area codes
+WORD_FLOOR = 0.7  # two words of a name below this similarity are two names
 SHORT_FORM, INITIAL = 0.95, 0.8
 """Similarity of a name and its short form; of a name and its initial."""
-NAME_WORDS = 6
-"""Words of a name that are compared: bounds the pairs of words."""
-PART_OF = 0.9
-"""Share of its points that an address gives if it is a part of the other one."""
+NAME_WORDS = 6  # words of a name that are compared: bounds the pairs of words
+PART_OF = 0.9  # share of its points that an address gives if it is a part of the other one
 SOME_NUMBERS, OTHER_NUMBERS = 0.9, 0.6
 """Share of its points that an address keeps if some of its numbers differ; if all do."""
-EXTRA_WORD = 5.0
-"""Points that each word costs that only one of two names has."""
-ONE_WORD = 70.0
-"""Most points if one name has a single word, and the other has more."""
+EXTRA_WORD = 5.0  # points that each word costs that only one of two names has
+ONE_WORD = 70.0  # most points if one name has a single word, and the other has more
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRules:
     """How the fields of two records become their similarity."""
 
-    kinds: tuple[str, ...]
-    """The kind of each field, as the scheme names it (`kinds.KINDS`)."""
-    weights: tuple[float, ...] = ()
-    """The weight of each field; empty: 1 each."""
+    kinds: tuple[str, ...]  # the kind of each field, as the scheme names it (`kinds.KINDS`)
+    weights: tuple[float, ...] = ()  # the weight of each field; empty: 1 each
     minimum: int | None = None
     """How many fields both must have and be alike in; None: all fields count."""
 

@@ -50,8 +50,7 @@ class Discovery:
     pairs: list[Pair]
     clusters: list[Cluster]
     """Clusters of the requested kind that have members, in the order of their centres."""
-    overflows: int
-    """How often a document was not added to a full bucket: pairs may be missing."""
+    overflows: int  # how often a document was not added to a full bucket: pairs may be missing
 
 
 def discover(

@@ -56,19 +56,12 @@ class Engine:
     index: Index
     sources: Sources
     placement: Placement
-    ahead: bool = False
-    """Whether the next batches are read and prepared while this one is judged."""
+    ahead: bool = False  # whether the next batches are read and prepared while this one is judged
 
     def run(self, inputs: Iterable[Input], advanced: Callable[[int], None]) -> None:
-        """Filter *inputs* in their order and publish the outputs.
+        """Filter *inputs* in their order and publish the outputs, or raise `Stop` before.
 
         ``advanced`` is called with the number of stored bytes read since its last call.
-
-        Raises:
-            BrokenInput: at the first line that cannot be read, if there is no dead letter.
-            Interrupted: an interruption was requested before the outputs appeared.
-            SchemeMismatch: an input has changed after the index first saw it, or the index knows
-                inputs that the table of sources does not.
         """
         if max(self.index.progress.positions or {-1: 0}) >= len(self.sources):
             raise SchemeMismatch(

@@ -123,8 +123,7 @@ def _envelopes(path: str, place: str) -> Iterator[Placed]:
 
 
 HEADER = "id_a"
-COLUMNS = 3
-"""Columns that are read; others (intersection, union) may follow."""
+COLUMNS = 3  # columns that are read; others (intersection, union) may follow
 
 
 def read_truth(path: str) -> Truth:

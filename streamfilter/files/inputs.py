@@ -77,10 +77,7 @@ def opened(
 def read_in(
     paths: Iterable[str], config: Config, *, advanced: Callable[[int], None] = lambda _: None
 ) -> Iterator[tuple[Record, Reading]]:
-    """Yield the records of files with their readings, one file after the other.
-
-    *advanced* is called with the number of stored bytes read since its last call.
-    """
+    """Yield records and readings of files; *advanced* gets the bytes read since its last call."""
     reader = reader_for(config)
     for path in paths:
         with closing(open_input(path, config, reader)) as input_:
@@ -185,8 +182,7 @@ def copy_first(inputs: Sequence[str], config: Config, path: Path, *, records: in
         output.publish()
 
 
-Rejected = Callable[[Record, Malformed], None]
-"""Called for a record that cannot be read."""
+Rejected = Callable[[Record, Malformed], None]  # called for a record that cannot be read
 
 
 def refuse(record: Record, malformed: Malformed) -> None:
@@ -209,10 +205,7 @@ def documents_of(
     rejected: Rejected = refuse,
     advanced: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Document]:
-    """Yield each document of *inputs*; records without a text are skipped.
-
-    *rejected* is called for a line that cannot be read; by default it raises `BrokenInput`.
-    """
+    """Yield each document of *inputs*; *rejected* is called for a record that cannot be read."""
     for record, reading in read_in(inputs, config, advanced=advanced):
         if isinstance(reading, Document):
             yield reading

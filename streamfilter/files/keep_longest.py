@@ -30,8 +30,7 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.model import Document, Record, Source
 from streamfilter.stops import ExitCode, Stop, Temporary
 
-KEEPS = ("first", "longest")
-"""Values of the option: the member of a group that is kept."""
+KEEPS = ("first", "longest")  # values of the option: the member of a group that is kept
 
 
 @dataclass(slots=True)

@@ -18,11 +18,9 @@ class Placement:
     """Writes each record to exactly one place, and counts it by its verdict."""
 
     outputs: Outputs
-    scheme: str
-    """Fingerprint of the scheme, for the evidence."""
+    scheme: str  # fingerprint of the scheme, for the evidence
     threshold: float
-    payload: bool
-    """Whether the evidence of a duplicate contains its original line."""
+    payload: bool  # whether the evidence of a duplicate contains its original line
     shadow: bool = False
     """Every readable line is forwarded; the evidence of each would-be duplicate is written too,
     without the line."""

@@ -35,10 +35,8 @@ DIRECTORY, RUN = "unfinished", "run.json"
 class BegunRun:
     """The identity of a run."""
 
-    inputs: Sequence[str]
-    """Names of the inputs in the index."""
-    began: int
-    """Milliseconds since the epoch."""
+    inputs: Sequence[str]  # names of the inputs in the index
+    began: int  # milliseconds since the epoch
 
 
 class Unfinished:

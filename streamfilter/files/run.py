@@ -30,10 +30,8 @@ class FileRun:
     unique: str
     duplicates: str
     dead_letter: str | None = None
-    state: Path | None = None
-    """Directory of the index; with None it is temporary."""
-    stdin_name: str = STDIN
-    """Name of standard input in the state directory."""
+    state: Path | None = None  # directory of the index; with None it is temporary
+    stdin_name: str = STDIN  # name of standard input in the state directory
     shadow: bool = False
     """Every readable line is forwarded; the evidence of duplicates is written too."""
     seed: bytes | None = None
@@ -47,7 +45,7 @@ def no_progress(_: int) -> None:
 def filter_files(
     config: Config, job: FileRun, *, advanced: Callable[[int], None] = no_progress
 ) -> Summary:
-    """Run *job* and return its counts, or raise `Stop`: the outputs are then unchanged.
+    """Run *job* and return its counts; if it raises `Stop`, the outputs are unchanged.
 
     ``advanced`` is called with the number of stored bytes read since its last call.
     """

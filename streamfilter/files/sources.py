@@ -28,8 +28,7 @@ class Known:
 
     name: str
     lines: int = 0
-    digest: str = ""
-    """BLAKE2b-128 of its first ``lines`` lines."""
+    digest: str = ""  # BLAKE2b-128 of its first ``lines`` lines
 
 
 class Sources:

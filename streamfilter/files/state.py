@@ -49,8 +49,7 @@ class OpenState:
     began: int
     """Start of the current run, or of the unfinished run that it repeats; in milliseconds since
     the epoch."""
-    finish: Callable[[], None] = lambda: None
-    """Call this when all outputs are published."""
+    finish: Callable[[], None] = lambda: None  # call this when all outputs are published
 
 
 @contextmanager

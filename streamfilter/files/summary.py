@@ -32,12 +32,9 @@ class Summary:
     """Counts of one run."""
 
     lines: int = 0
-    blank: int = 0
-    """Lines that are not records."""
-    reread: int = 0
-    """Records whose verdict was known from an earlier run on the same state."""
-    updates: int = 0
-    """Records that replaced the earlier version of their document."""
+    blank: int = 0  # lines that are not records
+    reread: int = 0  # records whose verdict was known from an earlier run on the same state
+    updates: int = 0  # records that replaced the earlier version of their document
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     """Records that were not judged, by `Reason` or `ErrorCode`."""

@@ -35,8 +35,7 @@ class Rules:
     """How the documents of one index are judged."""
 
     policy: MatchPolicy
-    locate: Locate
-    """Turns the two numbers by which the index stores a source into that source."""
+    locate: Locate  # turns the two numbers by which the index stores a source into that source
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,9 @@ class Prepared:
     records: Sequence[Record]
     others: dict[int, Unjudged | Malformed]
     """Row of ``records`` → its reading, for records that are not judged."""
-    rows: Sequence[int]
-    """The rows of ``records`` that are documents, rising."""
+    rows: Sequence[int]  # the rows of ``records`` that are documents, rising
     batch: Batch
-    sketches: Sketches | None
-    """None if there are no documents to judge."""
+    sketches: Sketches | None  # None if there are no documents to judge
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Seconds of preparation by stage; they may overlap with the commit of the batch before."""
 
@@ -97,11 +94,9 @@ class Decided:
     """A batch with an outcome for every record."""
 
     prepared: Prepared
-    extent: Extent
-    """The extent with which it was judged."""
+    extent: Extent  # the extent with which it was judged
     judgement: Judgement | None
-    outcomes: Sequence[Decision | Unjudged | Malformed]
-    """One for each record, in their order."""
+    outcomes: Sequence[Decision | Unjudged | Malformed]  # one for each record, in their order
     forgotten: Forgotten = NOTHING
     """Documents that its tombstones forget; none in a batch that is read again."""
 

@@ -38,32 +38,24 @@ NOWHERE: Locate = Origins().locate
 class SharedBucket:
     """A key of the document that earlier documents have, too."""
 
-    band: int
-    """Number of the column from 0; the last one is the fingerprint of the whole text."""
+    band: int  # number of the column from 0; the last one is the fingerprint of the whole text
     documents: int
     whole_text: bool
-    full: bool
-    """Whether the bucket is full, so that later documents are listed under longer keys."""
-    longer: int = 0
-    """Documents found under longer keys, which are used because the bucket is full."""
+    full: bool  # whether the bucket is full, so that later documents are listed under longer keys
+    longer: int = 0  # documents found under longer keys, which are used because the bucket is full
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """All steps of one verdict."""
 
-    shingles: int
-    """Distinct shingles of the text; 0: shorter than one shingle."""
-    sample: int
-    """How many of them are kept for verification."""
-    columns: int
-    """Number of band keys, without the key of the whole text."""
+    shingles: int  # distinct shingles of the text; 0: shorter than one shingle
+    sample: int  # how many of them are kept for verification
+    columns: int  # number of band keys, without the key of the whole text
     buckets: tuple[SharedBucket, ...]
-    candidates: tuple[Candidate, ...]
-    """Matches first, then the others; each the most similar first."""
+    candidates: tuple[Candidate, ...]  # matches first, then the others; each the most similar first
     decision: Decision
-    reason: str
-    """Why it is this decision, in words."""
+    reason: str  # why it is this decision, in words
 
 
 def explain(
@@ -75,11 +67,7 @@ def explain(
     reach: int = 0,
     locate: Locate = NOWHERE,
 ) -> Explanation:
-    """Explain the verdict on the one document in *sketches*.
-
-    Only remembered documents *before* an ordinal are candidates. Those below *reach* are too old to
-    match.
-    """
+    """Explain the verdict on the document in *sketches*, by those *before* an ordinal."""
     short, least = policy.judges_short, policy.least_set
     present = sketches.keys_that_count(short=short, least=least)
     since = index.progress.horizon
@@ -198,17 +186,13 @@ class Beside:
     """The comparison of a document with a stored one, whether or not they share a key."""
 
     other: Candidate
-    why: str
-    """Whether the two share a key, and the comparison that decided, in words."""
+    why: str  # whether the two share a key, and the comparison that decided, in words
 
 
 def beside(
     sketches: Sketches, stored: Documents, their_keys: U64, *, policy: MatchPolicy, reach: int = 0
 ) -> Beside:
-    """Compare the document in *sketches* with the one in *stored*, even if they share no key.
-
-    A document below *reach* is too old to match.
-    """
+    """Compare the document in *sketches* with the one in *stored*, even if they share no key."""
     keys = sketches.keys
     shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
     signed = bool(sketches.contents.set_sizes[0] and stored.contents.set_sizes[0])
@@ -241,8 +225,7 @@ class PairExplanation:
 
     remembered: bool
     """Whether the first text enters the index. False: it is too short to be judged."""
-    beside: Beside
-    """The comparison of the two, whether or not they share a key."""
+    beside: Beside  # the comparison of the two, whether or not they share a key
     explanation: Explanation
 
 

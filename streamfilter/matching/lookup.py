@@ -32,21 +32,17 @@ class Lookup:
     new: bool
     """Whether the documents are new. Those that are read again are no candidates of each other."""
     visible: Visibility
-    present: Flags
-    """(n, c) the keys that count; of a copy only that of its whole text."""
+    present: Flags  # (n, c) the keys that count; of a copy only that of its whole text
     buckets: Buckets
     limited: LimitedCandidates
-    stored: Documents
-    """The documents of the candidates, by rising ordinal."""
+    stored: Documents  # the documents of the candidates, by rising ordinal
     bucket_cap: int
     same_id: I64 | None
     """(n,) the ordinal of the index's document with the same id, or -1; None: ids do not count."""
-    too_old: I64
-    """(n,) candidates in the index that arrived before what `verify.within` lets match."""
+    too_old: I64  # (n,) candidates in the index that arrived before what `verify.within` lets match
     kept: Flags
     """(n,) rows that are remembered for their ids, though no text is compared with theirs."""
-    partners: Documents | None
-    """Of new records with fields: the index's halves of the random pairs."""
+    partners: Documents | None  # of new records with fields: the index's halves of the random pairs
 
 
 def lookup(
@@ -60,10 +56,7 @@ def lookup(
     extent: Extent = EVERYTHING,
     forgetting: Forgetting = NO_TOMBSTONES,
 ) -> Lookup:
-    """Look up the candidates of *ours* in the *index*, and fetch their documents.
-
-    The arguments are those of `pipeline.judge`.
-    """
+    """Look up the candidates of *ours*, and fetch them; arguments as in `pipeline.judge`."""
     if as_of is None:
         visible = Visibility.of_new(extent, len(ours), forgetting=forgetting)
     else:

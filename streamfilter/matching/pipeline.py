@@ -53,8 +53,7 @@ __all__ = ["Accepted", "Batch", "Judgement", "MatchPolicy", "accept", "decide", 
 Locate = Callable[[int, int], Source]
 """(partition, offset) as the index numbers them → the source with its topic."""
 
-STORED = -1
-"""Stands for a document of the index, in place of a row."""
+STORED = -1  # stands for a document of the index, in place of a row
 
 WIDTH_MIN, WIDTH_GROWTH = 64, 4
 """From its third round on a batch judges at least 64 rows a round, or 4 times the number that the
@@ -78,8 +77,7 @@ class Batch:
     ids: Sequence[str]
     partitions: I64
     offsets: I64
-    timestamps: I64
-    """Milliseconds since the epoch; -1 when unknown."""
+    timestamps: I64  # milliseconds since the epoch; -1 when unknown
 
     def documents(self, contents: Contents, *, number: int, first_ordinal: int) -> Documents:
         """Return the documents as an index stores them, as part of batch *number*."""
@@ -167,10 +165,7 @@ def settle(
     locate: Locate,
     first_ordinal: int,
 ) -> Judgement:
-    """Decide every document of *ours* from what was *found*; the index is not read again.
-
-    Raises `CutBatch` as `judge` does.
-    """
+    """Decide every document of *ours* from what was *found*, as `judge` does."""
     rounds = _Rounds(ours, sketches, found, policy, locate, first_ordinal)
     return rounds.judgement()
 

@@ -32,10 +32,8 @@ class Candidate:
     partition: int
     offset: int
     finding: Finding
-    bands: int
-    """Number of band keys that the two share."""
-    shared: tuple[int, ...] = ()
-    """Numbers of these bands, from 0; empty in a search."""
+    bands: int  # number of band keys that the two share
+    shared: tuple[int, ...] = ()  # numbers of these bands, from 0; empty in a search
     points: tuple[float | None, ...] = ()
     """For records, the points of each field; None: one of the two does not have it."""
 
@@ -45,8 +43,7 @@ class Candidate:
         return self.finding.confirmed
 
 
-BEHIND_ALL = 1 << 62
-"""An ordinal behind every stored document: no candidate is of the batch itself."""
+BEHIND_ALL = 1 << 62  # an ordinal behind every stored document: no candidate is of the batch itself
 
 
 def met_in(
@@ -90,10 +87,7 @@ def compared(
 def search(
     index: Readable, sketches: Sketches, *, policy: MatchPolicy, reach: int = 0
 ) -> list[list[Candidate]]:
-    """Return for each row its candidates: most similar first, then the oldest.
-
-    Documents below *reach* are too old to match.
-    """
+    """Return for each row its candidates: most similar first, then the oldest."""
     candidates = candidates_of(index, sketches)
     stored = index.fetch(distinct(candidates.ordinals))
     outcome = compared(sketches.contents, candidates, stored, policy=policy)
@@ -115,10 +109,7 @@ def candidate_of(
     shared: tuple[int, ...] = (),
     reach: int = 0,
 ) -> Candidate:
-    """Return the candidate of one *pair*, which *stored* (rising ordinals) must have.
-
-    Documents below *reach* are too old to match.
-    """
+    """Return the candidate of one *pair*; a document below *reach* is too old to match."""
     ordinal = int(outcome.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
     finding, points = outcome.finding(pair), list[float]()

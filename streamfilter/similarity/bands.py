@@ -20,8 +20,7 @@ import numpy as np
 from streamfilter.similarity.columns import I64, U8, U64
 from streamfilter.similarity.hashing import WORD, Multilinear, constants, finalise, spread, uniform
 
-FINGERPRINT_WORDS = 2
-"""A fingerprint has 128 bits."""
+FINGERPRINT_WORDS = 2  # a fingerprint has 128 bits
 
 
 class Bander:

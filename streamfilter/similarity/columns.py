@@ -71,12 +71,9 @@ def places_of(values: I64, rising: I64) -> I64:
 class Samples:
     """The token samples of n texts: the smallest distinct 32-bit tokens of each."""
 
-    tokens: U32
-    """All samples, one after the other."""
-    starts: I64
-    """(n + 1,) sample i is tokens[starts[i]:starts[i + 1]], strictly rising."""
-    set_sizes: I64
-    """(n,) distinct tokens of the whole text; 0: it is shorter than a shingle."""
+    tokens: U32  # all samples, one after the other
+    starts: I64  # (n + 1,) sample i is tokens[starts[i]:starts[i + 1]], strictly rising
+    set_sizes: I64  # (n,) distinct tokens of the whole text; 0: it is shorter than a shingle
 
     @property
     def sizes(self) -> I64:
@@ -122,12 +119,9 @@ def starts_of(sizes: I64) -> I64:
 class Widths:
     """How much a scheme stores of each document, as far as it differs between schemes."""
 
-    slots: int
-    """Bytes of a signature."""
-    digests: int = 0
-    """Digests of 8 bytes."""
-    agreeing: int = 0
-    """The first so many of them must be equal in a match."""
+    slots: int  # bytes of a signature
+    digests: int = 0  # digests of 8 bytes
+    agreeing: int = 0  # the first so many of them must be equal in a match
 
 
 _FACTOR = 0x9E3779B97F4A7C15
@@ -138,18 +132,15 @@ NO_DIGESTS: U64 = np.zeros((0, 0), np.uint64)
 class Contents:
     """The data by which n documents are compared."""
 
-    fingerprints: U8
-    """(n, 16) keyed BLAKE2b-128 of the normalised text."""
-    signatures: U8
-    """(n, k) low 8 bits of each slot; zero where the set is empty."""
+    fingerprints: U8  # (n, 16) keyed BLAKE2b-128 of the normalised text
+    signatures: U8  # (n, k) low 8 bits of each slot; zero where the set is empty
     samples: Samples
     payloads: Sequence[bytes] = ()
     """For records, the data to compare their fields; for texts, empty."""
     digests: U64 = field(default_factory=lambda: NO_DIGESTS)
     """(n, d) keyed digests of what a scheme compares beside the text (`Scheme.digests`), 0 for what
     is absent. Without columns, if it compares nothing else: it may then have 0 rows."""
-    agreeing: int = 0
-    """The first so many digests must be equal in a match."""
+    agreeing: int = 0  # the first so many digests must be equal in a match
 
     def __len__(self) -> int:
         return len(self.fingerprints)

@@ -20,27 +20,21 @@ from streamfilter.similarity.sketch import Sketcher
 class Comparison:
     """How similar two texts are under a scheme."""
 
-    jaccard: float
-    """Shared shingles divided by all: exact."""
-    containment: float
-    """Shared shingles divided by those of the smaller set: exact."""
-    estimate: float
-    """Jaccard similarity, estimated from the signatures."""
+    jaccard: float  # shared shingles divided by all: exact
+    containment: float  # shared shingles divided by those of the smaller set: exact
+    estimate: float  # Jaccard similarity, estimated from the signatures
     interval: tuple[float, float]
     """Confidence interval of the estimate, at the given level (95 % by default)."""
-    shingles: tuple[int, int]
-    """Distinct shingles of each text; 0: shorter than one shingle."""
+    shingles: tuple[int, int]  # distinct shingles of each text; 0: shorter than one shingle
     shared_bands: int
-    equal_text: bool
-    """True if nothing differs after normalisation."""
+    equal_text: bool  # true if nothing differs after normalisation
 
 
 def slots_interval(equal: int, slots: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the confidence interval of the similarity, if *equal* of *slots* 8-bit slots agree.
+    """Return Wilson's interval of the similarity, if *equal* of *slots* 8-bit slots agree.
 
-    It is Wilson's interval for the share of equal slots, corrected for chance equalities like the
-    estimate. The plain normal interval fails near 1, where most duplicates are. At a similarity of
-    .99 it contained the truth in .72 of the cases, and at 1 it had no width.
+    It is corrected for chance equalities like the estimate. The plain normal interval fails near 1,
+    where most duplicates are. At a similarity of .99 it contained the truth in .72 of the cases.
     """
     found = wilson(equal, slots, level=level)
     assert found is not None, "a signature has slots"
@@ -52,10 +46,7 @@ def slots_interval(equal: int, slots: int, *, level: float = 0.95) -> tuple[floa
 def compare(
     one: str, other: str, scheme: Scheme, *, seed: bytes, level: float = 0.95
 ) -> Comparison:
-    """Compare two texts under *scheme*; empty sets have nothing in common.
-
-    With a ``sample_modulus`` in the scheme, the sets are the sampled tokens.
-    """
+    """Compare two texts under *scheme*, by its sample if any; empty sets have nothing in common."""
     sketcher = Sketcher(scheme, seed=seed)
     sketches = sketcher.sketch([one, other])
     signatures, fingerprints = sketches.contents.signatures, sketches.contents.fingerprints

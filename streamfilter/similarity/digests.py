@@ -17,8 +17,7 @@ import numpy as np
 from streamfilter.similarity.columns import NO_DIGESTS, U64
 from streamfilter.similarity.text.code_points import visible
 
-ABSENT = 0
-"""The digest of what a record does not have."""
+ABSENT = 0  # the digest of what a record does not have
 
 _NUMBER = re.compile(
     r"\d++(?:[.,'\u2019\u00a0\u202f\u2009\u066b\u066c]\d++)*+|[\u00bc-\u00be\u2150-\u215e\u2189]"

@@ -20,8 +20,7 @@ from streamfilter.similarity.scheme import SAMPLE_TOKENS
 TOKENS_MAX = 1 << 14
 """Tokens compared at a time, so that temporaries stay in the processor's cache. With four times as
 many, each costs twice as much."""
-_PAIR = np.uint64(32)
-"""Shift of a pair's number: it occupies the bits above those of a token."""
+_PAIR = np.uint64(32)  # shift of a pair's number: it occupies the bits above those of a token
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,8 @@ class Compared:
     """The similarity of p pairs."""
 
     similarity: NDArray[np.float64]
-    whole: NDArray[np.bool_]
-    """True where both samples were whole sets: the similarity is exact."""
-    union: I64
-    """Tokens of the union that were compared: the sample size of an estimate."""
+    whole: NDArray[np.bool_]  # true where both samples were whole sets: the similarity is exact
+    union: I64  # tokens of the union that were compared: the sample size of an estimate
 
 
 def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> Compared:

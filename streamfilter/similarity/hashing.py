@@ -37,10 +37,7 @@ HALF = np.uint64(32)
 
 @lru_cache(maxsize=64)
 def uniform(seed: bytes, purpose: str, count: int) -> U64:
-    """Return *count* secret 64-bit numbers for *purpose*, reproducible from *seed*.
-
-    They are shared, and cannot be written to.
-    """
+    """Return *count* secret 64-bit numbers for *purpose*: shared, and not to be written to."""
     stream = b"".join(
         hashlib.blake2b(
             i.to_bytes(4, "little"), key=seed, person=purpose.encode()[:16], digest_size=64

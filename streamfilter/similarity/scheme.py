@@ -19,8 +19,7 @@ from streamfilter.cleaning.masks import Mask
 from streamfilter.cleaning.steps import Cleaner
 from streamfilter.similarity.columns import Widths
 
-ALGORITHM = 3
-"""Version of the functions from text to band keys: raised when their output changes."""
+ALGORITHM = 3  # version of the functions from text to band keys: raised when their output changes
 
 CHANGES = {
     2: "words of 9 to 32 bytes are hashed so that no two are equal under many seeds",
@@ -46,24 +45,20 @@ SAMPLE_TOKENS = 1_024
 class Normalisation:
     """Which differences between two texts do not count."""
 
-    unicode: str = "NFKC"
-    """``NFKC``, ``NFC`` or ``none``."""
+    unicode: str = "NFKC"  # ``NFKC``, ``NFC`` or ``none``
     casefold: bool = True
     whitespace: bool = True
     """Collapse runs of white space to one space, or to none between two characters of scripts
     without spaces, and strip."""
-    digits: bool = False
-    """Replace every decimal digit by 0."""
-    invisible: bool = True
-    """Drop what is never shown (Unicode's Default_Ignorable_Code_Point)."""
+    digits: bool = False  # replace every decimal digit by 0
+    invisible: bool = True  # drop what is never shown (Unicode's Default_Ignorable_Code_Point)
     html: bool = False
     """The text is HTML: its markup does not count. This and the next four: `cleaning.steps`."""
     ansi: bool = False
     quotes: bool = False
     hyphens: bool = False
     mask: tuple[Mask, ...] = ()
-    fold: tuple[str, ...] = ()
-    """Names of `cleaning.folds.FOLDS`, in the order in which they apply."""
+    fold: tuple[str, ...] = ()  # names of `cleaning.folds.FOLDS`, in the order in which they apply
     boilerplate: str = ""
     """Digest of the table whose shingles do not count (`similarity.text.boilerplate`)."""
 
@@ -101,8 +96,7 @@ class Shingling:
     are equal by chance with 4; stored samples keep 4 bytes in either case."""
     sample_modulus: int = 1
     """Keep the tokens that are 0 modulo this: about one in so many, the same in every text."""
-    languages: tuple[str, ...] = ("en",)
-    """Whose stop words count, for the kind ``stopword``."""
+    languages: tuple[str, ...] = ("en",)  # whose stop words count, for the kind ``stopword``
     fallback_below: int = 4
     """A text with fewer stop-word shingles than this gets all runs of ``size + 1`` words; with each
     one more it loses a share of those without a stop word (`FADING`)."""
@@ -202,10 +196,7 @@ class Scheme:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, str], *, keys: int | None = None) -> Scheme:
-        """Return the scheme of records with these fields, by pointer, and their kinds.
-
-        *keys* is the number of keys of a record: a key for each field, unless its kinds say more.
-        """
+        """Return the scheme of records with these fields; they have as many *keys*, or fields."""
         named = tuple(f"{pointer} {kind}" for pointer, kind in fields.items())
         bands = len(named) if keys is None else keys
         return cls(bands, 8, 8 * bands, fields=named)

@@ -183,10 +183,7 @@ class Sketcher:
     def __init__(
         self, scheme: Scheme, *, seed: bytes, contents_of: ContentsOf | None = None
     ) -> None:
-        """Prepare to sketch under *scheme*.
-
-        *contents_of* makes the columns of documents that are no texts (`assembly.sketcher_for`).
-        """
+        """Prepare to sketch; *contents_of* makes the columns of documents that are no texts."""
         if bool(scheme.fields) is not bool(contents_of):
             raise ValueError("records are sketched by their fields, and texts are not")
         self.scheme = scheme

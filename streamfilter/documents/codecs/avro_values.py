@@ -36,10 +36,8 @@ STEPS_FREE, STEPS_PER_BYTE, STEPS_MAX = 1_000, 50, 20_000_000
 up to the maximum. A record with 20 columns of type null takes 21 steps and has a byte or more."""
 DEPTH_MAX = 100
 """Nesting of a schema's objects and arrays: a schema within a schema is two or three levels."""
-FIELDS_MAX = 5_000
-"""Fields of a record: the library compares each name with all others."""
-SHOWN_MAX = 300
-"""Characters of the library's message that are shown."""
+FIELDS_MAX = 5_000  # fields of a record: the library compares each name with all others
+SHOWN_MAX = 300  # characters of the library's message that are shown
 UUID_BYTES = 16
 _UUID = "streamfilter.uuid"
 """Property of a fixed type that is a UUID: the library warns of logical types that it lacks."""
@@ -160,10 +158,7 @@ class AvroReader(DatumReader):  # type: ignore[misc]
         self._plans: dict[tuple[int, int], list[tuple[str | None, Any, Tree]]] = {}
 
     def value(self, data: bytes, at: int) -> tuple[Any, int]:
-        """Return the value at *at*, and the offset after it.
-
-        Bytes of no such value raise an error of `BROKEN_VALUE`, or `RecursionError`.
-        """
+        """Return the value at *at* and the offset after it, or raise one of `BROKEN_VALUE`."""
         decoder = _Value(data, at, self._parts)
         return self.read_data(self._schema, self._tree, decoder), decoder.at
 

@@ -22,8 +22,7 @@ from streamfilter.model import Headers
 
 FORMATS = {"json": False, "json_schema": True}
 """Formats that are JSON, and whether their values carry a registry's frame."""
-Found = tuple[Any, ...]
-"""Text, id and then the values beside the text, as decoded."""
+Found = tuple[Any, ...]  # text, id and then the values beside the text, as decoded
 Read = Callable[[bytes], Found]
 SCALAR = str | int | None
 """The values beside the text that are decoded here; `strict_json` decodes the others."""
@@ -101,10 +100,7 @@ def _by_key(wanted: Sequence[tuple[Path, Any]]) -> Mapping[str, list[tuple[Path,
 
 
 def _struct_reader(text: Path, id_: Path | None, values: Sequence[Path]) -> Read | None:
-    """Return a function from bytes to text, id and *values*.
-
-    None: msgspec cannot name the fields.
-    """
+    """Return a function from bytes to text, id and *values*; None: msgspec cannot name them."""
     fields: list[tuple[Path, Any]] = [(text, str)]
     fields += [] if id_ is None else [(id_, str | int)]
     fields += [(path, SCALAR) for path in values]
@@ -129,10 +125,7 @@ def _struct_reader(text: Path, id_: Path | None, values: Sequence[Path]) -> Read
 
 
 def _struct(fields: Sequence[tuple[Path, Any]]) -> type[msgspec.Struct]:
-    """Return a struct type that decodes exactly *fields*, nested like their paths.
-
-    Only text and id must be there: all fields with the type `SCALAR` may be absent.
-    """
+    """Return a struct of *fields*, nested like their paths; those of `SCALAR` may be absent."""
     groups = _by_key(fields)
     typed = [
         (_attribute(key), members[0][1] if members[0][0] == () else _struct(members), members)

@@ -13,8 +13,7 @@ from typing import Any
 
 from streamfilter.documents.fields.pointers import Path
 
-MAP = "a map"
-"""The kind of an object whose keys are not in the schema."""
+MAP = "a map"  # the kind of an object whose keys are not in the schema
 STEPS_MAX = 5_000
 LEVELS_MAX = 12
 

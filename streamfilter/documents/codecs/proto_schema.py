@@ -17,8 +17,7 @@ from streamfilter.documents.codecs.outline import MAP, Outline
 from streamfilter.documents.codecs.schemas import NAME_MAX, Broken
 from streamfilter.documents.fields.pointers import EACH, Path
 
-NESTED_MAX = 100
-"""Nesting of messages at most; more than any compiler takes."""
+NESTED_MAX = 100  # nesting of messages at most; more than any compiler takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,7 @@ class Field:
     """Whether it may be absent. If not, a field that is not on the wire has its type's default."""
     oneof: str | None = None
     """Name of its oneof: only the last of the oneof's fields on the wire is present."""
-    map_key: str | None = None
-    """The type of a map's keys."""
+    map_key: str | None = None  # the type of a map's keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,21 +59,18 @@ REFUSALS = (401, 403)
 SETTLE_SECONDS = 5.0
 """How long to wait for an unknown id: a registry may lag behind the one that took the schema."""
 AGAIN_SECONDS = 0.5
-UNKNOWN_SECONDS = 30.0
-"""The shortest and the longest time between two requests for one unknown id."""
+UNKNOWN_SECONDS = 30.0  # the shortest and the longest time between two requests for one unknown id
 ASKING_SECONDS = 2.0
 """The time limit of `ask_all`. A batch has some more seconds, in which it is also read."""
 RECHECK_SHARE = 10
 """Looking settled unknown ids up takes at most 1 / RECHECK_SHARE of the time, even in a flood."""
-UNKNOWN_MAX = 50_000
-"""How many unknown ids are remembered: more than a batch has records."""
+UNKNOWN_MAX = 50_000  # how many unknown ids are remembered: more than a batch has records
 REFERENCES_MAX = 100
 SUBJECTS_BYTES = 1 << 10
 """How much of the list of subjects is read: enough to see whether there are any."""
 
 T = TypeVar("T")
-Reference = tuple[str, str, int]
-"""(name in the referring schema, subject, version)."""
+Reference = tuple[str, str, int]  # (name in the referring schema, subject, version)
 
 logger = logging.getLogger("streamfilter.run")
 
@@ -83,8 +80,7 @@ class _NotFound(Exception):
 
     def __init__(self, why: str, *, sure: bool) -> None:
         super().__init__(why)
-        self.sure = sure
-        """Whether the answer has the form of a registry's own error."""
+        self.sure = sure  # whether the answer has the form of a registry's own error
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +88,7 @@ class _Doubt:
     """An id that was unknown at every look-up."""
 
     since: float
-    again: float
-    """When to look it up again."""
+    again: float  # when to look it up again
     settled: bool
 
 
@@ -150,10 +145,7 @@ class Registry:
         )
 
     def ask_all(self, ids: Iterable[SchemaId], late: Callable[[], bool]) -> None:
-        """Look up those of *ids* that are due, several at once, until *late* returns True.
-
-        A registry that is away is not an error here: `schema` raises it.
-        """
+        """Look up those of *ids* that are due, several at once; without an error if it is away."""
         now = self._clock()
         until = now + ASKING_SECONDS
         with suppress(SchemasAway):

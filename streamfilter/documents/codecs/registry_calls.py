@@ -43,8 +43,7 @@ class Access:
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
     ca_file: str | None = None
-    seconds: float = 5.0
-    """Time limit for an answer."""
+    seconds: float = 5.0  # time limit for an answer
 
     @property
     def authorization(self) -> str | None:

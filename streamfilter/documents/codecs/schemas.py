@@ -38,8 +38,7 @@ SchemaId = int | UUID | None
 """The id of a schema in a registry. None: records carry no id, and there is only one schema."""
 
 _ID = Struct(">I")
-FRAME_BYTES = 1 + _ID.size
-"""Size of a registry's frame in front of the value."""
+FRAME_BYTES = 1 + _ID.size  # size of a registry's frame in front of the value
 _GUID_BYTES = 16
 
 
@@ -47,8 +46,7 @@ _GUID_BYTES = 16
 class Schema:
     """A schema as its author wrote it."""
 
-    kind: str
-    """``AVRO``, ``PROTOBUF`` or ``JSON``: a registry's names."""
+    kind: str  # ``AVRO``, ``PROTOBUF`` or ``JSON``: a registry's names
     text: str
     references: tuple[tuple[str, str], ...] = ()
     """Name and text of each schema that it refers to, dependencies first."""
@@ -138,7 +136,7 @@ def unframed(value: bytes, headers: Headers) -> bytes:
 
 
 def frame_of(value: bytes, headers: Headers) -> tuple[SchemaId, bytes | None, int]:
-    """Return (id of the schema, rest of the header after the id, offset of the content in *value*).
+    """Return (schema id, rest of the header after it, offset of the content in *value*).
 
     The rest is None if the id is in the value, not in a header. No id raises `Unreadable`.
     """
@@ -216,10 +214,7 @@ class Compiled(Generic[T]):
         self._only = self(None) if isinstance(schemas, OneSchema) else None
 
     def of_frame(self, value: bytes, headers: Headers) -> tuple[T, int]:
-        """Return a record's compiled schema, and where in *value* its content begins.
-
-        Raises `Unreadable` if the record names no schema, `SchemasAway` if it is not available now.
-        """
+        """Return a record's compiled schema, and where its content begins, or raise."""
         latest = self._latest
         if latest is not None and not headers and value.startswith(latest[0]):
             return latest[1], FRAME_BYTES

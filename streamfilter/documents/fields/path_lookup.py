@@ -84,10 +84,7 @@ def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
 
 
 def has_form(root: Any, path: Path) -> bool:
-    """Return whether the value holds its JSON as *path* says: as objects, or inside strings.
-
-    A value that has something else on the way has no form; its reading gives the reason.
-    """
+    """Return whether the value holds its JSON as *path* says: as objects, or inside strings."""
     here = root
     for level, key in enumerate(path):
         if type(key) is Inside:

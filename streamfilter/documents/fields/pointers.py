@@ -18,17 +18,12 @@ from typing import Any
 from streamfilter.cleaning.lines import without_surrogates
 from streamfilter.model import ErrorCode, Malformed
 
-Path = tuple[str, ...]
-"""The keys of a JSON Pointer, outermost first; empty: the whole value."""
-Tree = Mapping[str, Any]
-"""Paths as a tree: key → the tree below it, empty at the end of a path."""
+Path = tuple[str, ...]  # the keys of a JSON Pointer, outermost first; empty: the whole value
+Tree = Mapping[str, Any]  # paths as a tree: key → the tree below it, empty at the end of a path
 
-DEPTH = 64
-"""How deep objects and arrays may nest, where no setting says another number."""
-EACH = "*"
-"""The step to each element of an array."""
-WHOLE = "value"
-"""A setting with this instead of a pointer means the whole value."""
+DEPTH = 64  # how deep objects and arrays may nest, where no setting says another number
+EACH = "*"  # the step to each element of an array
+WHOLE = "value"  # a setting with this instead of a pointer means the whole value
 
 _ESCAPE = re.compile(r"~([012])")
 _ESCAPED = {"0": "~", "1": "/", "2": "#"}
@@ -76,10 +71,7 @@ class Inside(str):
 
 
 def parse_pointer(pointer: str, *, depth: int = DEPTH) -> Path:
-    """Return the keys of an RFC 6901 *pointer* such as ``/body/text``, or raise `ValueError`.
-
-    JSON in a string may nest *depth* levels.
-    """
+    """Return the keys of an RFC 6901 *pointer*; JSON in a string may nest *depth* levels."""
     if not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is no JSON Pointer to a field; write it like '/text'")
     *outer, last = pointer[1:].split("/")

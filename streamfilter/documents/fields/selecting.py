@@ -39,13 +39,10 @@ ID_BYTES_MAX = 1_024
 DOCUMENT_LIMIT, TEXT_LIMIT, FIXED = "limits.document", "limits.text_characters", "fixed"
 """The settings that limits belong to, as a dead letter names them."""
 """Longest id in bytes of UTF-8: ids are stored in the index and travel in headers."""
-KEY = "key"
-"""A setting with this instead of a pointer means the record's key."""
-HEADER = "header:"
-"""A setting with this prefix instead of a pointer names a header."""
+KEY = "key"  # a setting with this instead of a pointer means the record's key
+HEADER = "header:"  # a setting with this prefix instead of a pointer names a header
 
-Fields = tuple[str, str | int | None]
-"""Text and id as decoded."""
+Fields = tuple[str, str | int | None]  # text and id as decoded
 
 
 class TextSelection:

@@ -32,11 +32,7 @@ WHOLE_FLOAT_MAX = 2.0**53
 
 
 def value_paths(pointers: Sequence[str], *, beside: Sequence[Path], depth: int) -> list[Path]:
-    """Return the paths of *pointers*; *beside* are all other paths that are read.
-
-    Raises `ValueError` for a pointer into an array, or through another path. JSON in a string may
-    nest *depth* levels.
-    """
+    """Return the paths of *pointers*; none may overlap with *beside*, the others that are read."""
     paths = [parse_pointer(pointer, depth=depth) for pointer in pointers]
     for at, path in enumerate(paths):
         if EACH in path:

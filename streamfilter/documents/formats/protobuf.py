@@ -27,8 +27,7 @@ from streamfilter.documents.fields.pointers import Tree, Unreadable, tree_of
 from streamfilter.model import ErrorCode, Headers
 
 KIND = "PROTOBUF"
-Which = str | tuple[int, ...]
-"""A message: its full name, or its list of indices."""
+Which = str | tuple[int, ...]  # a message: its full name, or its list of indices
 FIRST = (0,)
 
 

@@ -20,10 +20,7 @@ UUID_BYTES = 16
 
 
 def without_views(kind: Any) -> Any:
-    """Return the type *kind* with plain strings and bytes in place of views.
-
-    pyarrow reads and writes views, but cannot select rows of them.
-    """
+    """Return *kind* with plain strings for views: pyarrow cannot select rows of views."""
     types = pa.types
     if types.is_string_view(kind):
         return pa.large_string()

@@ -30,10 +30,8 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 BLOCK_BYTES_MAX = 256 * 1024 * 1024
 """Limit of a block, packed or not: a greater length is damage, or a decompression bomb."""
-HEADER_BYTES_MAX = 16 * 1024 * 1024
-"""Limit of the header, which is kept in memory."""
-BLOCK_BYTES = 64 * 1024
-"""A block that we write is closed at this size."""
+HEADER_BYTES_MAX = 16 * 1024 * 1024  # limit of the header, which is kept in memory
+BLOCK_BYTES = 64 * 1024  # a block that we write is closed at this size
 LONG_BYTES_MAX = 10
 
 

@@ -9,8 +9,7 @@ from streamfilter.documents.fields.pointers import Path, pointer_of
 from streamfilter.documents.reader import Reader
 from streamfilter.stops import BrokenInput
 
-SHOWN_MAX = 12
-"""Most columns that a message lists."""
+SHOWN_MAX = 12  # most columns that a message lists
 
 
 def lacks(columns: Sequence[str], needed: Sequence[Sequence[Path]]) -> Sequence[Path] | None:

@@ -17,8 +17,7 @@ from typing import IO, Any
 
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
-PIECE_BYTES = 1 << 17
-"""Bytes that are unpacked at a time."""
+PIECE_BYTES = 1 << 17  # bytes that are unpacked at a time
 MEMORY_BYTES_MAX = 1 << 27
 """Memory limit of an unpacker; the strongest presets of `xz` and `zstd` need 65 and 128 MiB."""
 ZSTD_PIECE_BYTES = 512
@@ -99,16 +98,13 @@ class Packing:
     """One compression format."""
 
     name: str
-    suffix: str
-    """Suffix of a file name."""
-    magic: bytes
-    """First bytes of packed data."""
+    suffix: str  # suffix of a file name
+    magic: bytes  # first bytes of packed data
     unpacker: Callable[[], Any]
     """Creates the unpacker of one stream; a file may hold several streams in sequence."""
     writer: Callable[[IO[bytes]], Any]
     """Creates the packer of a file, without name and time, so that equal lines give equal bytes."""
-    piece: int = PIECE_BYTES
-    """Packed bytes passed to the unpacker at a time."""
+    piece: int = PIECE_BYTES  # packed bytes passed to the unpacker at a time
 
 
 GZIP = Packing(

@@ -142,10 +142,7 @@ table = CsvTable
 
 
 class RowLines:
-    """The lines of one row for the parser; it takes no line of the next row.
-
-    At most *limit* bytes and one line of a row are kept in memory.
-    """
+    """The lines of one row for the parser: at most *limit* bytes and one line are in memory."""
 
     def __init__(self, lines: Iterator[bytes], file: InputFile, delimiter: str, limit: int) -> None:
         self._lines, self._file, self._limit = lines, file, limit
@@ -153,8 +150,7 @@ class RowLines:
         self._row: list[bytes] = []
         self._held = 0
         self._rows = 1
-        self._ended = True
-        """Whether the last line, or piece of a line, ended with a line feed."""
+        self._ended = True  # whether the last line, or piece of a line, ended with a line feed
 
     def __iter__(self) -> RowLines:
         return self
@@ -206,14 +202,10 @@ class RowLines:
 class _State(Enum):
     """Parser state at the end of a piece of a line."""
 
-    FRESH = auto()
-    """Before a cell: a quote opens a quoted cell."""
-    PLAIN = auto()
-    """In or after an unquoted cell, in which quotes are characters."""
-    INSIDE = auto()
-    """Inside quotes."""
-    CLOSED = auto()
-    """After a quote inside quotes: a second quote would make it an escaped quote."""
+    FRESH = auto()  # before a cell: a quote opens a quoted cell
+    PLAIN = auto()  # in or after an unquoted cell, in which quotes are characters
+    INSIDE = auto()  # inside quotes
+    CLOSED = auto()  # after a quote inside quotes: a second quote would make it an escaped quote
 
 
 def _after(piece: bytes, state: _State, delimiter: bytes) -> _State:

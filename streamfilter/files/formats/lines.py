@@ -28,8 +28,7 @@ from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 STDIN = "-"
 BUFFER_BYTES = 1 << 17
-WAIT_MILLISECONDS = 200
-"""Longest delay of an interruption while an input sends nothing."""
+WAIT_MILLISECONDS = 200  # longest delay of an interruption while an input sends nothing
 LINE_BYTES_MAX = 256 * 1024 * 1024
 """Limit of a line if the reader has none of its own: an envelope holds a whole record."""
 
@@ -58,8 +57,7 @@ class InputFile:
         self._raw = _open(path)
         self._limit, self._json_values = limit, json_values
         self._packed_by = "packed"
-        self.summed = True
-        """Whether a digest is needed; it takes 2 % of the filter's time."""
+        self.summed = True  # whether a digest is needed; it takes 2 % of the filter's time
         self._digest = blake2b(digest_size=16)
         """Digest of the lines read so far. Each counts with a line feed, because a file may grow
         after a last line that had none."""
@@ -102,10 +100,7 @@ class InputFile:
             self.sum(b"\n")
 
     def raw_lines(self) -> Iterator[bytes]:
-        """Yield the lines unchanged, each with its line feed.
-
-        A line longer than the limit comes in pieces; only the last piece has the line feed.
-        """
+        """Yield the lines with their line feeds; one beyond the limit comes in pieces."""
         number = 0
         try:
             read = self.unpacked().readline
@@ -129,10 +124,7 @@ class InputFile:
         return content
 
     def read_so_far(self) -> tuple[int, str]:
-        """Return how many stored bytes have been read, and the digest in hexadecimal.
-
-        The position is 0 if it is unknown; the digest is "" if none was requested.
-        """
+        """Return how many stored bytes have been read (0: unknown), and the digest if requested."""
         digest = self._digest.hexdigest() if self.summed else ""
         return self._raw.tell() if self._raw.seekable() else 0, digest
 

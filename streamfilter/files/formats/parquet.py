@@ -46,8 +46,7 @@ _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 """Type of the offsets in a text column, by the column's type."""
 _PLAIN = {pa.string(): str, pa.large_string(): str, pa.int32(): int, pa.int64(): int}
 """Python type of a column's values if it has no nulls."""
-_FLAT = {*_PLAIN, pa.float32(), pa.float64(), pa.bool_()}
-"""Types whose values are cheap to convert."""
+_FLAT = {*_PLAIN, pa.float32(), pa.float64(), pa.bool_()}  # types whose values are cheap to convert
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +142,7 @@ class ParquetTable:
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
     ) -> Iterator[Stretch]:
-        """Yield at most *documents* rows at a time, about *size* bytes of them.
-
-        No stretch crosses the row *boundary*. If *summed*, each has a digest.
-        """
+        """Yield rows as `Input.stretches` says."""
         self._summed = summed
         with self._damage():
             rows = self._file.metadata.num_rows
@@ -360,10 +356,7 @@ def _cut(batch: Any, at: int) -> Sequence[Any]:
 
 
 def _flat(column: Any) -> Sequence[Any] | None:
-    """Return a column's values if they are small and plain JSON values, else None.
-
-    Converting a whole column takes less time than converting three single values.
-    """
+    """Return the values of a cheap column, which is converted at once, or None."""
     if column.type not in _FLAT:
         return None
     try:

@@ -10,8 +10,7 @@ from typing import Protocol
 from streamfilter.files.outputs import OutputFile, Writer
 from streamfilter.model import Record
 
-READ_RECORDS, READ_BYTES = 1_000, 1 << 22
-"""Records and bytes read at a time by default."""
+READ_RECORDS, READ_BYTES = 1_000, 1 << 22  # records and bytes read at a time by default
 BLANK_MAX = 100_000
 """Limit of blank lines or rows in a stretch: an interruption is only obeyed between stretches."""
 
@@ -21,26 +20,20 @@ class Stretch:
     """Consecutive records of one input."""
 
     records: list[Record]
-    start: int
-    """Number of the first line or row, blank or not."""
-    end: int
-    """Number of the line or row after the last one."""
-    blank: int
-    """How many lines or rows are not records."""
+    start: int  # number of the first line or row, blank or not
+    end: int  # number of the line or row after the last one
+    blank: int  # how many lines or rows are not records
     bytes_read: int
     """Stored bytes of the input read so far; compressed bytes if the file is compressed."""
-    digest: str
-    """Digest of everything before ``end``, in hexadecimal; "" if none was requested."""
+    digest: str  # digest of everything before ``end``, in hexadecimal; "" if none was requested
 
 
 class Input(Protocol):
     """One file, read once from its beginning."""
 
-    format: str
-    """A value of `input.file_format`."""
+    format: str  # a value of `input.file_format`
     path: str
-    name: str
-    """Name of the input in the index."""
+    name: str  # name of the input in the index
 
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
@@ -48,10 +41,7 @@ class Input(Protocol):
         """Yield at most *documents* records at a time; *size* bytes close a stretch earlier.
 
         No stretch crosses the line or row *boundary*. If *summed*, each has a digest of what was
-        read.
-
-        Raises:
-            BrokenInput: the file is damaged; says how far it can be read.
+        read. A damaged file raises `BrokenInput`, which says how far it can be read.
         """
         ...
 
@@ -76,14 +66,9 @@ def stretches_of(
     size: int,
     boundary: int,
 ) -> Iterator[Stretch]:
-    """Cut *rows* into stretches by the rules of `Input.stretches`.
+    """Cut *rows* (each with its size in bytes; None: no record) by the rules of `Input.stretches`.
 
-    Args:
-        rows: lines or rows with their sizes in bytes; None for a line or row that is no record.
-        read: returns the stored bytes read so far, and their digest.
-        documents: the most records of a stretch.
-        size: bytes that close a stretch earlier.
-        boundary: number of a line or row that no stretch crosses.
+    *read* returns the stored bytes read so far, and their digest.
     """
     start = end = 1
     records: list[Record] = []
@@ -105,10 +90,7 @@ def stretches_of(
 def some_of(
     input_: Input, *, advanced: Callable[[int], None] = lambda _: None
 ) -> Iterator[list[Record]]:
-    """Yield the records of an input in chunks.
-
-    *advanced* is called with the number of stored bytes read since its last call.
-    """
+    """Yield the records in chunks; *advanced* gets the stored bytes read since its last call."""
     read = 0
     for stretch in input_.stretches(documents=READ_RECORDS, size=READ_BYTES):
         yield stretch.records

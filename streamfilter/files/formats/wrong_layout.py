@@ -11,8 +11,7 @@ from itertools import chain, islice
 from streamfilter.stops import BrokenInput
 
 LINES_SEEN = 4
-TAR_AT, TAR = 257, b"ustar"
-"""Offset and magic bytes of a tar archive."""
+TAR_AT, TAR = 257, b"ustar"  # offset and magic bytes of a tar archive
 BOM = b"\xef\xbb\xbf"
 _FOREIGN = {
     b"PAR1": ("a Parquet file", "read it by --format parquet"),

@@ -33,23 +33,17 @@ _HEAVIEST = (1 << _WEIGHT_BITS) - 1
 class LimitedCandidates:
     """The index's candidates, for each document those that share most with it."""
 
-    most: int
-    """How many candidates of a document may be estimated."""
-    met: I64
-    """(n,) how many candidates each document of the batch has in the index."""
+    most: int  # how many candidates of a document may be estimated
+    met: I64  # (n,) how many candidates each document of the batch has in the index
     candidates: Candidates
     """Those to be estimated if the batch has no better ones. Equal texts are always included."""
-    places: I64
-    """(p,) rank of each among its document's candidates, from 0."""
+    places: I64  # (p,) rank of each among its document's candidates, from 0
     _keys: I64
     """Row and weight of each candidate as one integer, rising: the heaviest of each row first."""
 
     @classmethod
     def of(cls, parts: Iterable[Candidates], *, documents: int, most: int) -> LimitedCandidates:
-        """Keep for each of the batch's *documents* the *most* candidates that share most with it.
-
-        All candidates of a document are in one part.
-        """
+        """Keep the *most* candidates that share most with each document, which is in one part."""
         met, kept = np.zeros(documents, np.int64), list[Candidates]()
         for part in parts:
             met += np.bincount(part.rows, minlength=documents)
@@ -63,10 +57,7 @@ class LimitedCandidates:
         return replace(self, candidates=self.candidates.at(places), places=self.places[places])
 
     def stay(self, own: Candidates) -> tuple[Flags, Flags]:
-        """Return which candidates, and which of the batch's *own*, are within the common bound.
-
-        The batch's own candidates are younger than all of the index's.
-        """
+        """Return which candidates, and which of the batch's younger *own*, are within the bound."""
         known = self.candidates
         stays, own_stays = np.ones(len(known), np.bool_), np.ones(len(own), np.bool_)
         owns = np.bincount(own.rows, minlength=len(self.met))

@@ -32,12 +32,9 @@ and the top bit is set if the texts are equal. Two shared keys of weight 1 give 
 class Candidates:
     """Distinct (document, candidate) pairs, by document, then oldest."""
 
-    rows: I64
-    """(p,) row of the document in the micro-batch, rising."""
-    ordinals: I64
-    """(p,) the candidate's ordinal."""
-    tallies: U32
-    """(p,) packed counters of the keys that the two share: bands, weights, equal text."""
+    rows: I64  # (p,) row of the document in the micro-batch, rising
+    ordinals: I64  # (p,) the candidate's ordinal
+    tallies: U32  # (p,) packed counters of the keys that the two share: bands, weights, equal text
 
     @classmethod
     def of(
@@ -78,8 +75,7 @@ class Candidates:
 
 
 _NONE = np.zeros(0, np.int64)
-NOBODY = Candidates(_NONE, _NONE, np.zeros(0, np.uint32))
-"""No pairs."""
+NOBODY = Candidates(_NONE, _NONE, np.zeros(0, np.uint32))  # no pairs
 
 
 def collect(levels: Sequence[Level], *, columns: int) -> Candidates:
@@ -115,16 +111,12 @@ def joined(parts: Iterable[Candidates]) -> Candidates:
 class _Met:
     """The bucket lists found under all keys, by row, without empty ones."""
 
-    rows: I64
-    """(m,) row of the document that found the list; rising."""
+    rows: I64  # (m,) row of the document that found the list; rising
     starts: I64
     counts: I64
-    worth: U32
-    """(m,) value that the list adds to the counter of each of its pairs."""
-    ordinals: I64
-    """Distinct ordinals of all lists, rising."""
-    places: I64
-    """The contents of all lists, each ordinal replaced by its place in ``ordinals``."""
+    worth: U32  # (m,) value that the list adds to the counter of each of its pairs
+    ordinals: I64  # distinct ordinals of all lists, rising
+    places: I64  # the contents of all lists, each ordinal replaced by its place in ``ordinals``
 
     @classmethod
     def of(cls, levels: Sequence[Level], columns: int) -> _Met:
@@ -144,10 +136,7 @@ class _Met:
         return cls(rows[order], starts[order], counts[order], worth[order], ordinals, places)
 
     def parts(self) -> Iterator[slice]:
-        """Cut the lists between rows, so that the table of each part (rows x ordinals) is bounded.
-
-        One row may exceed the bound by itself.
-        """
+        """Cut the lists between rows, so that the table of a part of several rows is bounded."""
         met, changes = np.cumsum(self.counts), np.flatnonzero(np.diff(self.rows)) + 1
         ends = np.concatenate((changes, [len(self.rows)] * (len(self.rows) > 0))).astype(np.int64)
         begin = done = 0

@@ -53,11 +53,7 @@ class CutBatch(Exception):
 
 
 def known_as(document_id: str) -> str | None:
-    """Return the name under which ``known_id`` knows a document; None: its id names nothing.
-
-    This is the one place that says so. An empty id is what records have that have none: with it
-    they would all be versions, or duplicates, of each other.
-    """
+    """Return the name under which ``known_id`` knows a document; None for the empty id of many."""
     return document_id or None
 
 
@@ -65,14 +61,10 @@ def known_as(document_id: str) -> str | None:
 class Tombstone:
     """A record that forgets the documents of an id: a tombstone, or a new version of them."""
 
-    row: int
-    """Number of the batch's records before it."""
-    before: int
-    """Number of the batch's documents before it."""
-    id: str | None
-    """The id of the documents to forget; None: the record's key is no document's id."""
-    replaces: bool = False
-    """Whether the record is their new version."""
+    row: int  # number of the batch's records before it
+    before: int  # number of the batch's documents before it
+    id: str | None  # the id of the documents to forget; None: the record's key is no document's id
+    replaces: bool = False  # whether the record is their new version
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +74,10 @@ class Forgetting:
     first_ordinal: int
     """The batch's first ordinal. Documents from there on are its own; only unique ones count."""
     tombstones: Sequence[Tombstone]
-    ordinals: I64
-    """(d,) ordinals of the documents to forget, rising."""
-    rows: I64
-    """(d,) the batch's first row for which the document is no candidate any more."""
-    causes: I64
-    """(d,) index into ``tombstones``: the one that forgets the document."""
-    records: Sequence[int] = ()
-    """Places of the batch's documents among its records."""
+    ordinals: I64  # (d,) ordinals of the documents to forget, rising
+    rows: I64  # (d,) the batch's first row for which the document is no candidate any more
+    causes: I64  # (d,) index into ``tombstones``: the one that forgets the document
+    records: Sequence[int] = ()  # places of the batch's documents among its records
 
     @classmethod
     def of(
@@ -179,10 +167,7 @@ class _Named:
         self._known: dict[str, list[int]] = {}
 
     def of(self, cause: int) -> list[int]:
-        """Return the ordinals of the documents that a tombstone names, the latest first.
-
-        Tombstones of one id share the list: what the caller pops is gone for later ones.
-        """
+        """Return the ordinals that a tombstone names, latest first; later ones share the list."""
         name = self._tombstones[cause].id
         if name is None:
             return []
@@ -201,14 +186,10 @@ class _Named:
 class Forgotten:
     """The documents that a batch's records have removed."""
 
-    stored: I64
-    """Ordinals of documents that were in the index, rising."""
-    own: int = 0
-    """Number of documents of the batch itself, which were never written."""
-    unknown: int = 0
-    """Number of tombstones for which no document was forgotten."""
-    updates: int = 0
-    """Number of records that replaced an earlier version."""
+    stored: I64  # ordinals of documents that were in the index, rising
+    own: int = 0  # number of documents of the batch itself, which were never written
+    unknown: int = 0  # number of tombstones for which no document was forgotten
+    updates: int = 0  # number of records that replaced an earlier version
 
 
 NOBODY: I64 = np.zeros(0, np.int64)

@@ -42,10 +42,7 @@ def places(
 def first_misplaced(
     rows: Sequence[int], room: int, stored: Sequence[int], until: Sequence[int]
 ) -> int:
-    """Return the first row at which a place is left that a write would give to an earlier row.
-
-    The arguments are those of `places`; `NEVER` if there is none.
-    """
+    """Return the first row at which a place is left that a write would give to an earlier row."""
     written = room + len(stored)
     leaving = list(stored)
     for row, found in zip(rows, places(rows, room, stored, until), strict=True):

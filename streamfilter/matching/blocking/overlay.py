@@ -37,30 +37,21 @@ class Groups:
     Three rows with the keys 7, 9 and 7 in one column give one group with two entries: rows 0 and 2.
     """
 
-    keys: U64
-    """(e,) the entries' keys, group by group."""
-    cells: I64
-    """(e,) row * columns + column of each entry; rows rise within a group."""
+    keys: U64  # (e,) the entries' keys, group by group
+    cells: I64  # (e,) row * columns + column of each entry; rows rise within a group
     rows: I64
-    groups: I64
-    """(e,) rising."""
-    begins: I64
-    """(g,) first entry of each group."""
-    room: I64
-    """(g,) how many entries the group's bucket can list beside the index's documents."""
+    groups: I64  # (e,) rising
+    begins: I64  # (g,) first entry of each group
+    room: I64  # (g,) how many entries the group's bucket can list beside the index's documents
     leaving: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Full group that documents leave → the rows from which on stored ones are gone."""
-    until: Sequence[int] = ()
-    """The row from which on each row of the batch is gone, or `NEVER`."""
+    until: Sequence[int] = ()  # the row from which on each row of the batch is gone, or `NEVER`
 
     @classmethod
     def of(
         cls, keys: U64, cells: I64, *, columns: int, room: I64, kept: Flags | None = None
     ) -> Groups:
-        """Group equal *keys* (m,) of the rising *cells*, each with its bucket's *room*.
-
-        A key in one row makes a group only if it is *kept*.
-        """
+        """Group equal *keys* (m,) of the rising *cells*; a *kept* key may be in one row alone."""
         near = _near(keys)
         if kept is not None:
             near = np.union1d(near, np.flatnonzero(kept))

@@ -67,8 +67,7 @@ class Extent:
     """Documents below this ordinal are forgotten after the batch, even if the index holds them."""
     opens: Window | None = None
     """The window that begins with the first document; None: the documents enter the newest."""
-    stream_time: int = -1
-    """Stream time at the end of the batch; -1: unknown."""
+    stream_time: int = -1  # stream time at the end of the batch; -1: unknown
     soon: bool = False
     """Whether the next window will begin soon, so that it should be prepared (`Index.prepare`)."""
     ages: bool = True
@@ -99,8 +98,7 @@ class Extent:
         return np.full(documents, self.horizon, np.int64)
 
 
-EVERYTHING = Extent()
-"""Nothing is forgotten."""
+EVERYTHING = Extent()  # nothing is forgotten
 
 
 def no_marks(_: int) -> None:
@@ -246,8 +244,7 @@ class _Dated:
 
     progress: Progress
     windows: Sequence[Window]
-    times: I64
-    """Stream times of the batch's own documents, rising."""
+    times: I64  # stream times of the batch's own documents, rising
     mark: Marks
 
     def first_after(self, times: I64) -> I64:
@@ -339,10 +336,7 @@ def _ended_after(time: int, mark: BatchMark) -> bool:
 
 
 def _first_batch(low: int, high: int, mark: Marks, holds: Callable[[BatchMark], bool]) -> int:
-    """Return the first batch from *low* on whose mark *holds*; *high* if there is none below it.
-
-    If one mark holds, all later ones do.
-    """
+    """Return the first batch from *low* on from which *holds* is true; *high* if there is none."""
     if low < high and ((first := mark(low)) is None or holds(first)):
         return low  # nearly always
     while low < high:

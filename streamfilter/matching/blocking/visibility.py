@@ -31,14 +31,11 @@ from streamfilter.similarity.sketch import Sketches
 class Visibility:
     """The range of ordinals that each of n documents may match."""
 
-    since: I64
-    """(n,) first ordinal of the range."""
-    until: I64
-    """(n,) first ordinal behind the range."""
+    since: I64  # (n,) first ordinal of the range
+    until: I64  # (n,) first ordinal behind the range
     forgetting: Forgetting = NO_TOMBSTONES
     """The documents that tombstones of the batch forget, and the row from which on each is gone."""
-    whole: bool = False
-    """Whether the range has no bounds: no ordinal is too old or too young."""
+    whole: bool = False  # whether the range has no bounds: no ordinal is too old or too young
     remembered: I64 | None = None
     """(n,) with `verify.within`: the first ordinal that is remembered, at or below ``since``."""
 
@@ -96,10 +93,7 @@ class Visibility:
         return np.bincount(rows[old], minlength=n)
 
     def copies(self, present: Flags, sketches: Sketches, index: Index) -> Copies:
-        """Return the documents of the *index* whose text equals that of a *present* row.
-
-        Copies that the document may not see (later ones, forgotten ones) do not count.
-        """
+        """Return the visible documents of the *index* whose text equals that of a *present* row."""
         whole, fingerprints = sketches.keys[:, -1], sketches.contents.fingerprints
         return index.copies(whole, present[:, -1], fingerprints, self.meets)
 

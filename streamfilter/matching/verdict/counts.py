@@ -19,22 +19,16 @@ from streamfilter.similarity.columns import I64, Flags
 class Counts:
     """Counts of one judged batch."""
 
-    candidates: I64
-    """(n,) distinct candidates of each document."""
-    confirmed: NDArray[np.float64]
-    """Similarities of the verified pairs that reached the threshold."""
+    candidates: I64  # (n,) distinct candidates of each document
+    confirmed: NDArray[np.float64]  # similarities of the verified pairs that reached the threshold
     rejected: NDArray[np.float64]
     """Similarities of those that did not: the false positives of the LSH step."""
     skipped: int = 0
     """Candidates beyond ``max_candidates``, and outnumbered ones (`candidate_limit`)."""
-    missing: int = 0
-    """Candidates whose record the index no longer has."""
-    differing: int = 0
-    """Candidates that do not agree in what `verify.agree_on` names."""
-    too_old: int = 0
-    """Candidates that arrived earlier than `verify.within` lets match."""
-    held_out: HeldOut = NO_POOLS
-    """For records with fields: differences of the held-out field."""
+    missing: int = 0  # candidates whose record the index no longer has
+    differing: int = 0  # candidates that do not agree in what `verify.agree_on` names
+    too_old: int = 0  # candidates that arrived earlier than `verify.within` lets match
+    held_out: HeldOut = NO_POOLS  # for records with fields: differences of the held-out field
     left: Mapping[str, int] = field(default_factory=dict)
     """Documents by what a table of boilerplate leaves of them (`LEFT`); empty without a table."""
 

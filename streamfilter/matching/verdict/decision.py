@@ -28,8 +28,7 @@ from streamfilter.similarity.statistics.doubt import chance_below, chance_below_
 Describe = Callable[[I64], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → id and source of each."""
 
-SAME_ID = "same_id"
-"""The method of a duplicate by its id alone."""
+SAME_ID = "same_id"  # the method of a duplicate by its id alone
 UNIQUE = Decision(Verdict.UNIQUE)
 SHORT = {
     "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
@@ -42,35 +41,27 @@ class Fate(StrEnum):
     """The result for one candidate."""
 
     SAME_TEXT = "same_text"
-    MATCH = "match"
-    """Similar enough."""
-    CONTAINED = "contained"
-    """Not similar enough, but enough of one text is in the other."""
+    MATCH = "match"  # similar enough
+    CONTAINED = "contained"  # not similar enough, but enough of one text is in the other
     BELOW = "below_threshold"
-    DIFFERS = "differs"
-    """Not compared: the two do not agree in what `verify.agree_on` names."""
-    TOO_OLD = "too_old"
-    """Not compared: it arrived earlier than `verify.within` lets match."""
+    DIFFERS = "differs"  # not compared: the two do not agree in what `verify.agree_on` names
+    TOO_OLD = "too_old"  # not compared: it arrived earlier than `verify.within` lets match
     HOPELESS = "hopeless"
     """Not compared: by the signatures' estimate the sets will not reach the threshold."""
     SKIPPED = "not_compared"
     """Not compared: others looked more similar, and one of these was a match."""
     OUTNUMBERED = "outnumbered"
     """Not even estimated: too many others share more, or longer, keys with the document."""
-    UNASKED = "not_asked"
-    """Not compared: an equal text had decided already."""
-    UNMET = "unmet"
-    """The two share no key, so the filter never compares them."""
-    MISSING = "missing"
-    """The index no longer has its record."""
+    UNASKED = "not_asked"  # not compared: an equal text had decided already
+    UNMET = "unmet"  # the two share no key, so the filter never compares them
+    MISSING = "missing"  # the index no longer has its record
 
 
 MATCHES_BYTES_MAX = 3_072
 """Bound on the matches of a duplicate as JSON; the best match always stays. An id may have 1 KB,
 and a duplicate only 80 bytes. Without a bound eight such matches would make the output record 114
 times as large as the input record."""
-MATCH_BYTES = 125
-"""Most bytes of a match as JSON, without its id and its topic."""
+MATCH_BYTES = 125  # most bytes of a match as JSON, without its id and its topic
 
 CONTAINMENTS = ("exact_containment", "sampled_containment")
 """Methods of verdicts that do not claim a similarity."""
@@ -101,20 +92,14 @@ class Finding:
 
     policy: MatchPolicy
     fate: Fate
-    similarity: float
-    """Similarity of the sets if they were compared, else the signatures' estimate."""
-    exact: bool
-    """Whether the similarity is exact, not an estimate."""
-    sample: int
-    """Independent trials behind an estimate: compared tokens, or what slots are worth."""
-    wanted: float
-    """The similarity from which this pair counts."""
-    estimate: float | None
-    """The signatures' estimate; None if they were not compared."""
+    similarity: float  # similarity of the sets if they were compared, else the signatures' estimate
+    exact: bool  # whether the similarity is exact, not an estimate
+    sample: int  # independent trials behind an estimate: compared tokens, or what slots are worth
+    wanted: float  # the similarity from which this pair counts
+    estimate: float | None  # the signatures' estimate; None if they were not compared
     containment: float | None
     """Share of one set that is in the other; None: the policy does not use it."""
-    differs: str = ""
-    """What the two do not agree in, of `verify.agree_on`."""
+    differs: str = ""  # what the two do not agree in, of `verify.agree_on`
 
     @property
     def confirmed(self) -> bool:
@@ -227,23 +212,18 @@ class Outcome:
     candidates: Candidates
     similarity: F64
     """(p,) similarity of the sets where they were compared, else the signatures' estimate."""
-    whole: Flags
-    """(p,) True where the similarity is exact, False where it is estimated."""
+    whole: Flags  # (p,) True where the similarity is exact, False where it is estimated
     sample: I64
     """(p,) independent trials behind an estimate: compared tokens, or what slots are worth."""
     equal_text: Flags
     confirmed: Flags
     rejected: Flags
-    skipped: Flags
-    """(p,) hopeful, but not compared because a better one matched; or outnumbered."""
-    missing: Flags
-    """(p,) the index no longer has the candidate's record."""
+    skipped: Flags  # (p,) hopeful, but not compared because a better one matched; or outnumbered
+    missing: Flags  # (p,) the index no longer has the candidate's record
     compared: Flags
     """(p,) whether the pair was compared by the method, not only estimated by signatures."""
-    estimated: F64
-    """(p,) the signatures' estimate; 0 where they were not compared."""
-    wanted: F64 | float
-    """(p,) the similarity from which each pair counts, or one for all."""
+    estimated: F64  # (p,) the signatures' estimate; 0 where they were not compared
+    wanted: F64 | float  # (p,) the similarity from which each pair counts, or one for all
     containment: F64 | None = None
     """(p,) share of one set that is in the other; None: the policy does not use it."""
     outnumbered: Flags | None = None
@@ -343,7 +323,7 @@ def decide(
 ) -> Iterator[tuple[int, Decision]]:
     """Yield (row, decision) for each duplicate among the pairs that *stand*.
 
-    *skipped* (n,) is True for rows of which candidates were left out before.
+    *skipped* (n,) says of which rows candidates were left out before.
     """
     pairs = outcome.candidates
     kept = np.flatnonzero(outcome.confirmed & stands)

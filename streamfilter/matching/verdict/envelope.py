@@ -15,8 +15,7 @@ import msgspec
 
 from streamfilter.model import Decision, Malformed, Match, Record, Source, Verdict
 
-SCHEMA = 1
-"""Version of the envelope; raised when a field changes its meaning or is removed."""
+SCHEMA = 1  # version of the envelope; raised when a field changes its meaning or is removed
 
 SHARES = 16_384
 """Rounded numbers that are cached. Shares of two counts repeat often, and rounding one takes as

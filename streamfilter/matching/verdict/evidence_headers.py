@@ -18,11 +18,7 @@ PREFIX = "__streamfilter."
 def evidence_headers(
     record: Record, document_id: str, decision: Decision, scheme: bytes
 ) -> Headers:
-    """Return the evidence as headers: the values of `envelope.evidence`, in bytes.
-
-    The headers are written out one by one, without an envelope: this is most of the time that
-    forwarding a duplicate takes.
-    """
+    """Return the evidence as headers, one by one: most of the time that forwarding takes."""
     best, source = decision.match, record.source
     found = envelope.matches(decision)
     own = document_id.encode()

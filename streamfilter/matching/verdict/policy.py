@@ -204,10 +204,7 @@ class Terms:
         return np.asarray(estimated >= _limits(least, both, slots, deviations))
 
     def reached_by(self, similarity: F64) -> tuple[Flags, F64 | None]:
-        """Return which pairs of this *similarity* are duplicates, and the containment of each.
-
-        The containment is None if the policy does not use it.
-        """
+        """Return which pairs of this *similarity* are duplicates, and the containment if used."""
         enough: Flags = similarity >= self.wanted
         if self.policy.containment is None:
             return enough, None
@@ -250,10 +247,7 @@ def _containment(jaccard: F64, contained: I64, other: I64) -> F64:
 
 
 def _jaccard_of(share: float, contained: I64, other: I64) -> F64:
-    """Return the Jaccard similarity at which *share* of the *contained* set is in the other.
-
-    The result is above 1 if the other set is too small to hold so much.
-    """
+    """Return the Jaccard similarity at which *share* of *contained* is in the other; 2: never."""
     common = share * contained
     union = contained + other - common
     return np.where(common > other, 2.0, common / np.maximum(union, 1e-9))

@@ -20,8 +20,7 @@ class Threshold:
 
     least: float
     agree: int
-    of: int
-    """With the method ``sketch``: similar if *agree* of the first *of* slots are equal."""
+    of: int  # with the method ``sketch``: similar if *agree* of the first *of* slots are equal
     short: float | None = None
     short_size: int = 32
     sample_modulus: int = 1

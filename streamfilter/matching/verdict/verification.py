@@ -49,12 +49,10 @@ LANES = np.uint64(0x0101010101010101)
 class _Look:
     """The state before sets are compared: columns with one value for each candidate."""
 
-    at: I64
-    """Row among stored + own documents."""
+    at: I64  # row among stored + own documents
     known: Flags
     equal_text: Flags
-    near: Flags
-    """Whether to estimate: the candidate exists, and its document has no equal text."""
+    near: Flags  # whether to estimate: the candidate exists, and its document has no equal text
     estimated: F64
     hopeful: Flags
     differs: I64 | None
@@ -79,14 +77,10 @@ class _Look:
 class Asked:
     """The candidates that a round may compare, and how many it leaves out."""
 
-    candidates: Candidates
-    """Pairs that may be compared, for the asked rows."""
-    met: I64
-    """(n,) how many candidates each document has in the index and in its batch."""
-    left_out: I64
-    """(n,) how many of these are not estimated or not passed on."""
-    more: Flags
-    """(n,) whether the index has more hopeful candidates, which are not passed on."""
+    candidates: Candidates  # pairs that may be compared, for the asked rows
+    met: I64  # (n,) how many candidates each document has in the index and in its batch
+    left_out: I64  # (n,) how many of these are not estimated or not passed on
+    more: Flags  # (n,) whether the index has more hopeful candidates, which are not passed on
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +90,9 @@ class Shortlist:
     limited: LimitedCandidates
     """Holds these candidates, for each document those with the best estimates first."""
     rejected_rows: I64
-    rejected: F64
-    """Estimates of the hopeless ones."""
-    missing_rows: I64
-    """Rows of the candidates that the index no longer has."""
-    differing_rows: I64
-    """Rows of the candidates that do not agree in what they must."""
+    rejected: F64  # estimates of the hopeless ones
+    missing_rows: I64  # rows of the candidates that the index no longer has
+    differing_rows: I64  # rows of the candidates that do not agree in what they must
 
     def with_own(self, asked: Flags, own: Candidates, *, most: int) -> Asked:
         """Return the candidates that may be compared for the *asked* rows.
@@ -123,21 +114,15 @@ class Shortlist:
 
 @dataclass(slots=True)
 class Verifier:
-    """Compares documents of a micro-batch with stored candidates and with the batch's own.
+    """Compares documents of a batch with stored ones and its own, each pair once in all rounds."""
 
-    A pair is compared once, however many rounds ask for it.
-    """
-
-    stored: Documents
-    """By rising ordinals."""
+    stored: Documents  # by rising ordinals
     ours: Contents
     policy: MatchPolicy
-    first_ordinal: int
-    """Ordinal of the batch's first document."""
+    first_ordinal: int  # ordinal of the batch's first document
     limited: LimitedCandidates | None = None
     """The batch's candidates in the index. None for a search, which passes candidates itself."""
-    _all: Contents = field(init=False)
-    """Contents of the stored documents, then of the batch's own."""
+    _all: Contents = field(init=False)  # contents of the stored documents, then of the batch's own
     _shortlist: Shortlist | None = None
     _compared: tuple[I64, F64, Flags, I64] = field(
         default_factory=lambda: (_NONE, np.zeros(0), np.zeros(0, np.bool_), _NONE)

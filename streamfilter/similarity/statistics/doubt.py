@@ -14,8 +14,7 @@ import numpy as np
 
 from streamfilter.similarity.columns import F64, I64
 
-EQUAL_BY_CHANCE = 1 / 256
-"""How often two different slots agree in the 8 bits that are kept."""
+EQUAL_BY_CHANCE = 1 / 256  # how often two different slots agree in the 8 bits that are kept
 
 
 def chance_at_least(least: int, *, trials: int, chance: float) -> float:

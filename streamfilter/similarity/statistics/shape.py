@@ -19,8 +19,7 @@ from streamfilter.similarity.statistics.curve import (
     random_probability,
 )
 
-KEY_BYTES = 17
-"""Bytes on disk of one key of one document, measured at a million documents."""
+KEY_BYTES = 17  # bytes on disk of one key of one document, measured at a million documents
 
 RECORD_BYTES, TOKEN_BYTES = 42, 4
 """Bytes of a document's record besides its slots, id and tokens; of one token in its sample."""

@@ -28,12 +28,9 @@ from streamfilter.similarity.scheme import ALGORITHM, Normalisation, Shingling
 MAGIC = b"streamfilter boilerplate 1\n"
 SHINGLES_MAX = 200_000
 """Shingles of a table. Most sites have some thousand."""
-WORD_BYTES_MAX = 256
-"""Longest word of a table, in bytes: longer ones are data inside a page."""
-CONTENT_MAX = 64 << 20
-"""Bytes of the unpacked content: what a file may unpack to."""
-FEW = 8
-"""A document with fewer shingles left is one that has few left."""
+WORD_BYTES_MAX = 256  # longest word of a table, in bytes: longer ones are data inside a page
+CONTENT_MAX = 64 << 20  # bytes of the unpacked content: what a file may unpack to
+FEW = 8  # a document with fewer shingles left is one that has few left
 LEFT = ("all", "enough", "few")
 """What a table leaves of a document: all its shingles, enough of them, or fewer than `FEW`."""
 _DIGEST_BYTES = 16
@@ -47,12 +44,9 @@ class TableError(ValueError):
 class Sample:
     """The sample that a table was counted on."""
 
-    documents: int
-    """Documents with different texts."""
-    least: int
-    """Documents that a shingle of the table stands in, at least."""
-    error: int
-    """Shingles in up to this many more documents than `least` may be missing."""
+    documents: int  # documents with different texts
+    least: int  # documents that a shingle of the table stands in, at least
+    error: int  # shingles in up to this many more documents than `least` may be missing
     left: tuple[int, int, int]
     """How many documents the table leaves all, enough, few of their shingles (`LEFT`)."""
 
@@ -66,16 +60,12 @@ class Sample:
 class Table:
     """The shingles of a table, as numbers of words."""
 
-    normalisation: dict[str, Any]
-    """`Normalisation.as_fields` of the texts."""
+    normalisation: dict[str, Any]  # `Normalisation.as_fields` of the texts
     shingling: dict[str, Any]
     sample: Sample
-    words: tuple[bytes, ...]
-    """Distinct normalised words, sorted."""
-    shingles: U32
-    """(n, size) numbers of the words, sorted."""
-    digest: str
-    """32 hexadecimal digits of the content."""
+    words: tuple[bytes, ...]  # distinct normalised words, sorted
+    shingles: U32  # (n, size) numbers of the words, sorted
+    digest: str  # 32 hexadecimal digits of the content
     path: str = ""
 
     @classmethod
@@ -213,10 +203,7 @@ _TABLES: dict[str, Table] = {}
 
 
 def read_table(path: Path) -> Table:
-    """Return the table in the file at *path*, known to this process's sketchers from now on.
-
-    Raises `TableError` or `OSError`.
-    """
+    """Return the table at *path*, known to this process's sketchers from now on."""
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise TableError("it is no file")
     with open(path, "rb") as file:

@@ -20,8 +20,7 @@ LETTER, UNSPACED, MARK = 1, 2, 3  # the lowest bit: it continues a word
 """Classes of code points: part of a word; a character of a script without spaces between words; a
 mark, which belongs to the character before it. The class is 0 for everything else."""
 
-UNSPACED_FROM = 0x0E01
-"""All scripts without spaces are at or above this code point."""
+UNSPACED_FROM = 0x0E01  # all scripts without spaces are at or above this code point
 
 
 @cache

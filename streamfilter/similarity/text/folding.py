@@ -25,17 +25,14 @@ from streamfilter.similarity.text.code_points import is_invisible
 from streamfilter.similarity.text.ordering import Form, normal_form
 
 SPACE = ord(" ")
-SPECIAL = 0x110000
-"""Values from here on are not code points, but instructions."""
+SPECIAL = 0x110000  # values from here on are not code points, but instructions
 NOTHING, CONTEXT, UNKNOWN = SPECIAL, SPECIAL + 1, SPECIAL + 2
 """Invisible, to drop; to normalise with its neighbours; in a page that is not filled yet."""
 MARK = 1 << 21
 """Flags a combining mark: itself, unless its neighbour is one too and they change places."""
-SEVERAL = 1 << 22
-"""Flags an index into the list of code points that become several."""
+SEVERAL = 1 << 22  # flags an index into the list of code points that become several
 
-LONG_MAX = 18
-"""NFKC makes one code point, U+FDFA, into 18: the longest there is."""
+LONG_MAX = 18  # NFKC makes one code point, U+FDFA, into 18: the longest there is
 
 FORMS: dict[str, tuple[Form, Form]] = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", "NFD")}
 """Each form's composed and decomposed variant."""
@@ -47,14 +44,10 @@ PLAIN_PAGES = range(0x34, 0xD7)
 class Edits:
     """Replacements of stretches of an array."""
 
-    starts: I64
-    """(n,) rising; no stretch reaches into the next one."""
-    sizes: I64
-    """(n,) how long they are."""
-    lengths: I64
-    """(n,) how long they become."""
-    points: U32
-    """What they become, one after the other."""
+    starts: I64  # (n,) rising; no stretch reaches into the next one
+    sizes: I64  # (n,) how long they are
+    lengths: I64  # (n,) how long they become
+    points: U32  # what they become, one after the other
 
     def of(self, values: U32, bounds: I64) -> tuple[U32, I64]:
         """Return *values* with these edits, and the moved bounds; none lies inside a stretch."""

@@ -51,14 +51,12 @@ ASCII_SPACES = (b"\t", b"\n", b"\v", b"\f", b"\r", b"\x1c", b"\x1d", b"\x1e", b"
 UPPER_A, LETTERS, CASE, DIGIT_ZERO, DIGITS = np.array([ord("A"), 26, 32, ord("0"), 10], np.uint8)
 
 SPARE = bytes(WORD)
-FEW = 200
-"""If more than so many units are kept for each dropped one, whole stretches are copied."""
+FEW = 200  # if more than so many units are kept for each dropped one, whole stretches are copied
 RARE = 16
 """If fewer than one in so many points can be of such scripts, these points are checked first."""
 GROWTH_MAX = LONG_MAX
 """The most code points that normalisation makes from one: the most that a text can grow."""
-GROWING = (*range(0xA0, 0x3400), *range(0xD800, 0x20000))
-"""No other code point becomes several."""
+GROWING = (*range(0xA0, 0x3400), *range(0xD800, 0x20000))  # no other code point becomes several
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,7 @@ class Chunk:
 
     buffer: bytes
     """UTF-8, with 8 spare bytes at the end, so that any span can be read in 8-byte views."""
-    bounds: I64
-    """(n + 1,) text i is buffer[bounds[i] : bounds[i + 1] - 1]."""
+    bounds: I64  # (n + 1,) text i is buffer[bounds[i] : bounds[i + 1] - 1]
     points: U32 | None = None
     """The code points of the buffer without the spare bytes; None if all is ASCII."""
     places: I64 | None = None

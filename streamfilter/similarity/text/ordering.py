@@ -21,8 +21,7 @@ DECOMPOSED: dict[Form, Form] = {"NFC": "NFD", "NFD": "NFD", "NFKC": "NFKD", "NFK
 RUN_MAX = 30
 """Runs of up to so many marks are left to Python: Unicode's bound for stream-safe text (UAX 15)."""
 
-MARKS_END = 0x20000
-"""No code point from here on becomes a mark."""
+MARKS_END = 0x20000  # no code point from here on becomes a mark
 
 
 def normal_form(form: Form, text: str) -> str:

@@ -51,8 +51,7 @@ class Tokens:
     """The tokens of n texts, one after the other; repeats are kept."""
 
     values: U64
-    starts: I64
-    """(n + 1,) text i has values[starts[i]:starts[i + 1]]."""
+    starts: I64  # (n + 1,) text i has values[starts[i]:starts[i + 1]]
     dropped: I64 | None = None
     """(n,) how many more of text i were boilerplate; negative: all of them were, and they stay.
     None without a table."""
@@ -64,21 +63,17 @@ class Spans:
 
     starts: I64
     lengths: I64
-    text_starts: I64
-    """(n + 1,) text i has spans text_starts[i] to text_starts[i + 1]."""
+    text_starts: I64  # (n + 1,) text i has spans text_starts[i] to text_starts[i + 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A part of a text whose shingles all are common."""
 
-    text: int
-    """Number of the text in its chunk."""
-    begin: int
-    """Its tokens are those from *begin* up to *end*."""
+    text: int  # number of the text in its chunk
+    begin: int  # its tokens are those from *begin* up to *end*
     end: int
-    words: bytes
-    """The normalised text, from the first word to the last."""
+    words: bytes  # the normalised text, from the first word to the last
 
 
 class Shingler:
@@ -135,10 +130,7 @@ class Shingler:
         return np.flatnonzero(inside[: max(len(spans.starts) - self._size + 1, 0)])
 
     def passages(self, chunk: Chunk, tokens: Tokens, common: Flags) -> Iterator[Passage]:
-        """Yield the passages that consecutive *common* shingles of a text make.
-
-        *tokens* are all tokens of *chunk*.
-        """
+        """Yield the passages of *common* shingles; *tokens* are all tokens of *chunk*."""
         spans, owners = self.words(chunk), np.repeat(
             np.arange(len(tokens.starts) - 1), np.diff(tokens.starts)
         )  # fmt: skip
