@@ -59,6 +59,7 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
         id=config.input.id,
         fields=tuple(config.input.fields),
         values=pointers_of(config.digests),
+        scoped=config.index.scope_field is not None,
         held_out=config.input.held_out,
         limits=Limits(
             document_bytes=config.limits.document,

@@ -172,6 +172,8 @@ class Unjudged:
     forgets: tuple[str, ...] | None = None
     """Ids of the documents to forget: one, or empty if the key cannot be a document's id. None: the
     record is not a request to forget. The reason says whether it is a tombstone or an update."""
+    scope: tuple[str | None, ...] = ()
+    """The scope in which they are forgotten, as in `Document.values`; empty: all scopes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from streamfilter.documents.reader import is_blank
 from streamfilter.documents.sketching import sketched
+from streamfilter.index.format import names_of
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.index.selection import documents_at
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
@@ -138,7 +139,7 @@ class Collection:
         documents = self.index.fetch(distinct(np.array(ordinals, np.int64)))
         keys = self._keys(documents)
         signatures = documents.contents.splitters
-        return Removals(documents.ordinals, keys, signatures, documents.ids, always=ALWAYS)
+        return Removals(documents.ordinals, keys, signatures, names_of(documents), always=ALWAYS)
 
     def _keys(self, documents: Documents) -> U64:
         """Return (n, bands + 2): the bands, the id's key, the whole text's key."""

@@ -17,12 +17,14 @@ from streamfilter.commands import options
 from streamfilter.commands.states import failing
 from streamfilter.config.configuration import Config
 from streamfilter.documents.fields.selecting import HEADER, ID_BYTES_MAX
-from streamfilter.documents.record_keys import key_with, path_in_key
+from streamfilter.documents.fields.values import written_value
+from streamfilter.documents.record_keys import SCOPE_HEADER, key_with, path_in_key
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexRefused
 from streamfilter.process import standard
+from streamfilter.similarity.digests import Digester
 from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary, counted
 
 SHOWN = 20
@@ -31,6 +33,7 @@ Examples:
   streamfilter forget --config streamfilter.yaml story-17 story-18         what would go
   streamfilter forget --config streamfilter.yaml story-17 story-18 --yes
   streamfilter forget --config streamfilter.yaml --file ids.txt --yes      an id a line
+  streamfilter forget --config streamfilter.yaml --scope north story-17    of one tenant
 \b
 The service needs input.tombstones: forget. It forgets the documents that came before a tombstone,
 and forwards the tombstone to the unique topic. With index.scope: partition each partition gets one.
@@ -42,12 +45,16 @@ and forwards the tombstone to the unique topic. With index.scope: partition each
 @click.argument("ids", nargs=-1)
 @click.option("--file", "file", type=click.File(encoding="utf-8"), metavar="IDS",
               help="A file with an id a line; - is standard input.")  # fmt: skip
+@click.option("--scope", metavar="VALUE",
+              help="With index.scope_field: forget only in the scope with this value: JSON, or a "
+                   "plain string (null: records without it). Else in all scopes.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Write the tombstones.")
 def command(
     files: tuple[Path, ...],
     overrides: tuple[str, ...],
     ids: tuple[str, ...],
     file: Iterable[str] | None,
+    scope: str | None,
     yes: bool,
 ) -> int:
     """Make the service forget the documents of IDS, by a record without a value for each id.
@@ -59,9 +66,11 @@ def command(
     if not config.input.forgets:
         cure = "set it to forget, in the configuration of the service, too"
         raise ConfigError([Problem("input.tombstones", f"it is {config.input.tombstones}", cure)])
+    if scope is not None and config.index.scope_field is None:
+        raise click.UsageError("--scope belongs to a service with index.scope_field")
     asked = _asked([*ids, *_lines(file)])
     if not yes:
-        _say_what_would_go(config, asked)
+        _say_what_would_go(config, asked, scope)
         standard.say(f"nothing was written; --yes writes {counted(len(asked), 'tombstone')}")
         return ExitCode.OK
     from streamfilter.kafka.connection.clients import plain_producer
@@ -81,6 +90,7 @@ def command(
         for id_ in asked:
             name = id_.encode() if path is None else key_with(path, id_)
             headers = {where.removeprefix(HEADER): name} if where.startswith(HEADER) else {}
+            headers |= {} if scope is None else {SCOPE_HEADER: _written(scope)}
             for partition in targets:
                 feed.send(None, key=name, partition=partition, headers=headers)
         feed.flush()
@@ -120,7 +130,19 @@ def _asked(ids: Iterable[str]) -> list[str]:
     return asked
 
 
-def _say_what_would_go(config: Config, asked: list[str]) -> None:
+def _written(scope: str) -> bytes:
+    """Return *scope* as a header holds it.
+
+    Raises:
+        click.UsageError: no record can have it.
+    """
+    try:
+        return scope.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError("--scope is not valid Unicode, so no record has it") from None
+
+
+def _say_what_would_go(config: Config, asked: list[str], scope: str | None) -> None:
     """Say how many documents of each id the index of this host remembers."""
     seed = seed_at(config.index.seed_file)
     known: Counter[str] = Counter()
@@ -139,7 +161,9 @@ def _say_what_would_go(config: Config, asked: list[str]) -> None:
                         f"{path} does not find documents by id; `streamfilter run` prints the cure"
                     )
                     return
-                known.update({id_: len(view.ordinals_of(id_)) for id_ in asked})
+                hashed = Digester((), (), seed=view.identity.seed)
+                inside = b"" if scope is None else hashed.scope(written_value(scope))
+                known.update({id_: len(view.ordinals_of(id_, inside)) for id_ in asked})
     for id_ in asked[:SHOWN]:
         held = counted(known[id_], "document") if known[id_] else "not remembered"
         standard.say(f"{id_}: {held}")

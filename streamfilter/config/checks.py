@@ -217,9 +217,6 @@ def _scope(config: Config) -> Iterator[Problem]:
         yield Problem("index.scope_field", f"the whole value is the text, and has no field {field}",
                       "use input.format: json, or remove index.scope_field")  # fmt: skip
         return
-    if given.known_id != "judge":
-        yield Problem("input.known_id", f"it is {given.known_id}; an id is known in all scopes",
-                      "use input.known_id: judge with index.scope_field")  # fmt: skip
     others = [*given.fields] if given.records else [*given.text]
     others += [given.id] if given.id is not None and given.id.startswith("/") else []
     if any(field != other and _overlap(field, other) for other in others):

@@ -24,7 +24,7 @@ from streamfilter.documents.codecs.schemas import (
     ids_in,
 )
 from streamfilter.documents.decoding import Wanted, decoder_for
-from streamfilter.documents.fields.pointers import WHOLE, Deleted, Path, Unreadable
+from streamfilter.documents.fields.pointers import WHOLE, Deleted, Path, Unreadable, parse_pointer
 from streamfilter.documents.fields.record_fields import FieldsReader
 from streamfilter.documents.fields.selecting import (
     DOCUMENT_LIMIT,
@@ -38,7 +38,7 @@ from streamfilter.documents.fields.selecting import (
 )
 from streamfilter.documents.fields.values import canonical, value_at, value_paths
 from streamfilter.documents.limits import Limits
-from streamfilter.documents.record_keys import ids_in_keys, keys_for
+from streamfilter.documents.record_keys import ids_in_keys, keys_for, scope_of_tombstone
 from streamfilter.documents.rows import Row, Rows
 from streamfilter.model import (
     Document,
@@ -113,6 +113,7 @@ class Reader:
         id: str | None = "/id",
         fields: Sequence[str] = (),
         values: Sequence[str] = (),
+        scoped: bool = False,
         held_out: str | None = None,
         limits: Limits | None = None,
         empty_text: str = "forward",
@@ -122,7 +123,7 @@ class Reader:
         framed: bool = True,
         message: str | None = None,
     ) -> None:
-        """Prepare the decoder.
+        """Prepare the decoder; a ValueError or ConfigError names what is wrong, and the cure.
 
         Args:
             format: a file in `documents/formats`, such as ``json``, or ``fields`` (JSON records).
@@ -132,24 +133,22 @@ class Reader:
                 ``header:NAME``; None makes it ``topic-partition-offset``.
             fields: for records, the pointer to each field. The joined fields are the text.
             held_out: for records, the pointer to the field that is not compared, or None.
-            values: pointers to the values that are compared beside the text (`documents.values`).
+            values: pointers to the values that are compared beside the text.
+            scoped: whether the first of them is the scope.
             limits: sizes beyond which a record is a dead letter.
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
-            tombstones: ``forward`` or ``drop`` records without a value; or ``forget`` the documents
-                of their id, and forward them. The id is in the key if *id* is in the value.
+            tombstones: ``forward``, ``drop``, or ``forget`` by the id in the key, or beside it.
             updates: whether an empty text replaces, too: it names the documents to forget.
             schemas: for formats with schemas, the source of these.
             framed: whether values carry a registry's frame.
             message: for bare values, the schema's message that they hold; None: the first one.
-
-        Raises:
-            ValueError: for anything not listed above; the message names the cure.
-            ConfigError: the format needs something that is not there; the message names the cure.
         """
         self.limits = limits or Limits()
-        self._empty, self._updates = _policy("empty_text", empty_text, Reason.EMPTY), updates
-        records, depth = format == "fields" or bool(fields), self.limits.depth
-        self._keys = keys_for(id, format, self.limits, schemas if framed else None)
+        self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
+        self._updates, self._scoped, depth = updates, scoped, self.limits.depth
+        records = format == "fields" or bool(fields)
+        scope = parse_pointer(values[0], depth=depth) if scoped else None
+        self._keys = keys_for(id, format, self.limits, schemas if framed else None, scope)
         self._id_beside = id_beside(id) if self._keys is None else self._keys.id
         self._forgotten_id = (self._id_beside or id_beside(KEY)) if tombstones == "forget" else None
         tombstones = "forward" if self._forgotten_id else tombstones
@@ -309,13 +308,17 @@ class Reader:
             return self._without_value(record)
         self._check_text(text)
         if self._empty is not None and is_blank(text):
-            return self._of_empty(self._empty, record, id_)
+            return self._of_empty(self._empty, record, id_, values)
         return Document(self._name(record, id_), text, (*map(canonical, values, self._values),))
 
-    def _of_empty(self, empty: Unjudged, record: Record, id_: str | int | None) -> Unjudged:
+    def _of_empty(
+        self, empty: Unjudged, record: Record, id_: str | int | None, values: Sequence[Any]
+    ) -> Unjudged:
         """Return the reading of an empty text; as an update it forgets its earlier version."""
         try:
-            return self._forgetting(empty, self._name(record, id_)) if self._updates else empty
+            scope = (canonical(values[0], self._values[0]),) if self._scoped else ()
+            name = self._name(record, id_) if self._updates else ""
+            return replace(self._forgetting(empty, name), scope=scope)
         except Unreadable:  # it matches no document's id, so this is not an error
             return empty
 
@@ -346,10 +349,11 @@ class Reader:
             return self._tombstone
         try:
             name = str(self._forgotten_id(record))
+            scope = scope_of_tombstone(record, self._keys) if self._scoped else ()
         except Unreadable:  # it matches no document's id, so this is not an error
             return replace(self._tombstone, forgets=())
         fits = len(name.encode()) <= ID_BYTES_MAX
-        return replace(self._tombstone, forgets=(name,) if fits else ())
+        return replace(self._tombstone, forgets=(name,) if fits else (), scope=scope)
 
     def _selected(self, root: Any) -> Found:
         """Take text, id and the values beside the text out of the decoded *root*."""

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamfilter.documents.fields.pointers import DEPTH, Unreadable
-from streamfilter.documents.fields.strict_json import check_depth, parse_json
-from streamfilter.documents.fields.values import canonical
+from streamfilter.documents.fields.values import written_value
 from streamfilter.model import Document
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -28,10 +26,4 @@ def scope_of(document: Document) -> str | None:
 
 def values_in(scheme: Scheme, scope: str) -> tuple[str | None, ...]:
     """Return the values of a document with a *scope* alone: JSON, or the plain string itself."""
-    written = scope.encode("utf-8", "surrogatepass")
-    try:
-        check_depth(written, DEPTH)
-        value = parse_json(written)
-    except Unreadable:
-        value = scope
-    return canonical(value, ()), *[None] * (len(scheme.pointers) - 1)
+    return written_value(scope), *[None] * (len(scheme.pointers) - 1)

@@ -196,6 +196,7 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], widths: Widths) -> 
             payloads=payloads,
             digests=fixed["digests"].astype(np.uint64) if widths.digests else NO_DIGESTS,
             agreeing=widths.agreeing,
+            scoped=widths.scoped,
         ),
     )
 
@@ -325,20 +326,22 @@ def _split_overflows(
     return bare, overflows
 
 
-def id_prefix(document_id: str) -> bytes | None:
-    """Return the first bytes of the keys of all documents with an id; None: the id is too long.
+def name_of(document_id: str, scope: bytes = b"") -> bytes:
+    """Return the name by which the documents of an id are found, those of one *scope* if given.
 
-    The prefix is the id's length and the id itself. So a key belongs to exactly one id, even if
-    other ids begin with the same characters. No document has to be read to check it.
+    It is the id's length, the id itself and the scope. So a name belongs to exactly one id, even if
+    other ids begin with the same characters. No document has to be read to check it. Where there
+    are scopes, the name without one begins the names of all scopes.
     """
-    name = document_id.encode()
-    return len(name).to_bytes(2, "big") + name if len(name) <= ID_BYTES_MAX else None
+    encoded = document_id.encode()
+    return min(len(encoded), ID_BYTES_MAX).to_bytes(2, "big") + encoded + scope
 
 
-def id_keys(ids: Sequence[str], ordinals: Sequence[int]) -> list[bytes]:
+def names_of(documents: Documents) -> list[bytes]:
+    """Return the name of each document."""
+    return [*map(name_of, documents.ids, documents.contents.scopes)]
+
+
+def id_keys(names: Sequence[bytes], ordinals: Sequence[int]) -> list[bytes]:
     """Return the key of each document in the family of ids; the values are empty."""
-    prefixes = map(id_prefix, ids)
-    return [
-        (prefix or b"") + ordinal.to_bytes(8, "big")
-        for prefix, ordinal in zip(prefixes, ordinals, strict=True)
-    ]
+    return [n + o.to_bytes(8, "big") for n, o in zip(names, ordinals, strict=True)]

@@ -24,6 +24,7 @@ from streamfilter.index.format import (
     encode_buckets,
     encode_documents,
     id_keys,
+    names_of,
 )
 from streamfilter.index.journal import (
     HasStoredProgress,
@@ -85,13 +86,13 @@ class MemoryIndex(HasStoredProgress):
         """Return the part that has the document *ordinal*."""
         return next((part for part in self._parts.values() if ordinal in part.documents), None)
 
-    def named(self, ids: Sequence[str], most: int, since: int = 0) -> list[I64]:
-        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *ids*."""
+    def named(self, names: Sequence[bytes], most: int, since: int = 0) -> list[I64]:
+        """Return the ordinals, from *since* on, of the *most* oldest documents of each name."""
         assert self.ids, "this index was made without ids"
         parts = self._parts.values()
         return [
             np.array([o for part in parts for o in part.named(name) if o >= since][:most], np.int64)
-            for name in ids
+            for name in names
         ]
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
@@ -147,12 +148,12 @@ class MemoryIndex(HasStoredProgress):
         counts, late = Counter[str](), 0
         if additions is None:
             return Applied(), late
-        ordinals = additions.documents.ordinals
+        ordinals, names = additions.documents.ordinals, names_of(additions.documents)
         for row, ordinal in enumerate(ordinals.tolist()):
             window = next((each for each in reversed(alive) if each.first_ordinal <= ordinal), None)
             if window is None or ordinal in (part := self._parts[window]).documents:
                 continue
-            counts += part.add(additions, row, values[row])
+            counts += part.add(additions, row, values[row], names[row])
             late += int(ordinals[row] < self.progress.horizon)
         return Applied(**counts), late
 
@@ -189,7 +190,7 @@ class _Part:
 
     def __init__(self, bucket_cap: int, *, ids: bool) -> None:
         self._cap = bucket_cap
-        self._ids: dict[str, list[int]] | None = {} if ids else None
+        self._ids: dict[bytes, list[int]] | None = {} if ids else None
         self._buckets: dict[int, list[int]] = {}
         self._overflows: dict[int, int] = {}
         self.documents: dict[int, bytes] = {}
@@ -231,9 +232,12 @@ class _Part:
             np.array([self._overflows.get(key, 0) for _, key in asked], np.int64),
         )
 
-    def named(self, document_id: str) -> list[int]:
-        """Return which of its documents have this id."""
-        return (self._ids or {}).get(document_id, [])
+    def named(self, name: bytes) -> list[int]:
+        """Return which of its documents have this name; without a scope, those of all scopes."""
+        named = self._ids or {}
+        if name in named:
+            return named[name]
+        return sorted(o for own, those in named.items() if own.startswith(name) for o in those)
 
     def note(self, mark: BatchMark) -> None:
         """Remember a batch."""
@@ -261,7 +265,7 @@ class _Part:
         bands = removals.keys.shape[1] - removals.always
         del self.documents[ordinal]
         if self._ids is not None:
-            self._ids[removals.ids[row]].remove(ordinal)
+            self._ids[removals.names[row]].remove(ordinal)
         for column, key in enumerate(removals.keys[row]):
             if column < bands:
                 self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
@@ -289,14 +293,14 @@ class _Part:
                     del self._buckets[each]
                 return
 
-    def add(self, additions: Additions, row: int, value: bytes) -> Counter[str]:
+    def add(self, additions: Additions, row: int, value: bytes, name: bytes) -> Counter[str]:
         """Add one new document; return the counts of `Applied`."""
         bands = additions.keys.shape[1] - additions.always
         documents, contents = additions.documents, additions.documents.contents
         ordinal, signed = int(documents.ordinals[row]), bool(contents.set_sizes[row])
         self.documents[ordinal] = value
         if self._ids is not None:
-            insort(self._ids.setdefault(documents.ids[row], []), ordinal)
+            insort(self._ids.setdefault(name, []), ordinal)
         away: set[int] = set()
         depths = [
             self._list(_trail(key, contents.splitters[row], column, bands), ordinal, away)

@@ -181,8 +181,8 @@ class Removals:
     """(n, c) the keys that the documents were added with; a key that was not written is ignored."""
     signatures: U8
     """(n, k) from which their longer keys are computed (`Contents.splitters`)."""
-    ids: Sequence[str]
-    """The ids that the documents were added with."""
+    names: Sequence[bytes]
+    """The names by which the documents are found (`format.name_of`)."""
     always: int = 1
     """As in `Additions`."""
 
@@ -283,11 +283,12 @@ class DocumentStore(Protocol):
     def ids(self) -> bool:
         """Return whether the index can find documents by id: decided when it is created."""
 
-    def named(self, ids: Sequence[str], most: int, since: int = 0) -> list[I64]:
-        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *ids*.
+    def named(self, names: Sequence[bytes], most: int, since: int = 0) -> list[I64]:
+        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *names*.
 
         They rise. Documents that the horizon has passed are included as long as they are stored.
-        Call it only if `ids` is true.
+        A name without a scope (`format.name_of`) finds the documents of all scopes: then they are
+        not the oldest, and *since* must be 0. Call it only if `ids` is true.
         """
 
     def __len__(self) -> int:

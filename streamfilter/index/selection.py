@@ -29,7 +29,7 @@ def removals_at(removals: Removals, rows: NDArray[np.intp]) -> Removals:
         ordinals=removals.ordinals[rows],
         keys=removals.keys[rows],
         signatures=removals.signatures[rows],
-        ids=[removals.ids[i] for i in rows.tolist()],
+        names=[removals.names[i] for i in rows.tolist()],
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfilter.index.ages import Ages
+from streamfilter.index.format import name_of
 from streamfilter.index.protocol import Additions, Index
 from streamfilter.matching.blocking.forgetting import (
     NOTHING,
@@ -48,6 +49,8 @@ class Prepared:
     rows: Sequence[int]  # the rows of ``records`` that are documents, rising
     batch: Batch
     sketches: Sketches | None  # None if there are no documents to judge
+    scopes: Mapping[int, bytes] = field(default_factory=dict)
+    """The scope in which a row of ``others`` forgets; a row without one forgets in all scopes."""
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Seconds of preparation by stage; they may overlap with the commit of the batch before."""
 
@@ -68,7 +71,7 @@ class Prepared:
             Tombstone(
                 row,
                 bisect_left(self.rows, row),
-                next(iter(other.forgets), None),
+                next((name_of(id_, self.scopes.get(row, b"")) for id_ in other.forgets), None),
                 replaces=other.reason is not Reason.TOMBSTONE,
             )
             for row, other in sorted(self.others.items())
@@ -78,10 +81,16 @@ class Prepared:
     @property
     def versions(self) -> list[Tombstone]:
         """Return the documents, each as a new version of the documents of its id."""
-        named = enumerate(zip(self.rows, self.batch.ids, strict=True))
+        named = enumerate(zip(self.rows, self.names, strict=True))
         return [
-            Tombstone(row, before, known_as(id_), replaces=True) for before, (row, id_) in named
+            Tombstone(row, before, known_as(*name), replaces=True) for before, (row, name) in named
         ]
+
+    @property
+    def names(self) -> list[tuple[str, bytes]]:
+        """Return the id and the scope of each document."""
+        scopes = [] if self.sketches is None else self.sketches.contents.scopes
+        return [*zip(self.batch.ids, scopes, strict=True)]
 
     @property
     def ids(self) -> dict[int, str]:
@@ -135,8 +144,9 @@ def decide(
     tombstones = [] if reread else prepared.tombstones
     if rules.policy.known_id == "update" and not reread:
         tombstones = sorted([*tombstones, *prepared.versions], key=lambda each: each.row)
+    names = prepared.names if tombstones else []
     forgetting = Forgetting.of(
-        tombstones, batch.ids, index, first_ordinal=first_ordinal, records=prepared.rows
+        tombstones, names, index, first_ordinal=first_ordinal, records=prepared.rows
     )
     if prepared.sketches is not None:
         judgement = judge(

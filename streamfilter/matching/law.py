@@ -14,7 +14,8 @@ Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Ar
 - If one of them is similar enough, it is a *near-duplicate* of the most similar one.
 - Otherwise it is *unique*. Only then it is remembered, under all its keys.
 - With `Bounds.within`, documents that arrived earlier than that match nothing, and stay remembered.
-- With `index.scope_field`, each scope is a law of its own, with its own documents.
+- With `index.scope_field`, each scope is a law of its own, with its own documents and ids. Only a
+  tombstone may be without a scope: it forgets the documents of its id in all scopes.
 
 With ``known_id: update`` the remembered document of the same id is forgotten before all this. So a
 document is never a duplicate of its own earlier version. If it is a duplicate of another document,
@@ -105,20 +106,18 @@ class Arrival:
     """A document after the steps that need no memory: read, normalised, hashed and signed."""
 
     id: str
-    fingerprint: bytes
-    """128-bit hash of the normalised text."""
+    fingerprint: bytes  # 128-bit hash of the normalised text
     signature: bytes
     """One byte a slot; two sets share a slot with a probability equal to their similarity."""
     tokens: tuple[int, ...]
     """Hashes of the shingles, rising. Of a larger set the lowest `SAMPLE_TOKENS`."""
     set_size: int
-    keys: tuple[int, ...]
-    """The key of each band, then the key of the whole text."""
+    keys: tuple[int, ...]  # of each band, then the key of the whole text
     fields: tuple[str, ...] = ()  # of a record, normalised
     agreement: tuple[int, ...] = ()
     """The digests that must be equal in a match. The fingerprint depends on them, too."""
-    split: bytes = b""
-    """The signature mixed with them; empty if there are none."""
+    split: bytes = b""  # the signature mixed with them; empty if there are none
+    scope: bytes = b""  # already mixed into all hashes: here it only tells ids of scopes apart
 
     @property
     def splitter(self) -> bytes:
@@ -162,7 +161,7 @@ class Law:
     def judge(self, me: Arrival) -> Ruling:
         """Decide on the next document, and remember it if it is unique."""
         if self.rules.known_id == "update" and me.id:
-            self.forget_id(me.id)
+            self.forget_id(me.id, scope=me.scope)
         ordinal = self.next_ordinal
         self.next_ordinal += 1
         verdict = self._decide(me)
@@ -176,8 +175,8 @@ class Law:
 
     def _decide(self, me: Arrival) -> Ruling:
         if self.rules.known_id == "duplicate" and me.id:
-            same = [ordinal for ordinal, each in self.documents.items() if each.id == me.id]
-            if self._remembered(same):
+            name, items = (me.id, me.scope), self.documents.items()
+            if self._remembered([o for o, each in items if (each.id, each.scope) == name]):
                 return Ruling("exact_duplicate", [(me.id, 1.0, 0)])
         if me.set_size < self.rules.least_set and self.rules.short_text != "exact_only":
             return Ruling("passthrough" if self.rules.short_text == "forward" else "dropped")
@@ -254,9 +253,10 @@ class Law:
 
     # Forgetting: by a tombstone's id, by number, by time.
 
-    def forget_id(self, *ids: str) -> list[int]:
-        """Take the documents of these ids off all lists; return their ordinals."""
-        gone = [ordinal for ordinal, each in self.documents.items() if each.id in ids]
+    def forget_id(self, *ids: str, scope: bytes = b"") -> list[int]:
+        """Take the documents of these ids, in one *scope* if given, off all lists; return them."""
+        inside = {ordinal: e for ordinal, e in self.documents.items() if scope in (b"", e.scope)}
+        gone = [ordinal for ordinal, each in inside.items() if each.id in ids]
         for ordinal in gone:
             del self.documents[ordinal]
         for bucket in self.buckets.values() if gone else ():

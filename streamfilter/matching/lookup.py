@@ -15,8 +15,8 @@ from streamfilter.entities.held_out import partners_in
 from streamfilter.index.protocol import Buckets, Documents, Index
 from streamfilter.matching.blocking.candidate_limit import LimitedCandidates
 from streamfilter.matching.blocking.candidates import Candidates, meetings
-from streamfilter.matching.blocking.forgetting import NO_TOMBSTONES, Forgetting, known_as
-from streamfilter.matching.blocking.known_ids import remembered_under
+from streamfilter.matching.blocking.forgetting import NO_TOMBSTONES, Forgetting
+from streamfilter.matching.blocking.known_ids import known_names, remembered_under
 from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.matching.blocking.visibility import Visibility
 from streamfilter.matching.verdict.policy import MatchPolicy
@@ -64,8 +64,8 @@ def lookup(
     present = sketches.keys_that_count(short=policy.judges_short, least=policy.least_set)
     kept = ~present[:, -1] & policy.keeps_short
     if kept.any():
-        kept &= np.array([known_as(id_) is not None for id_ in ours.ids])
-    same_id = remembered_under(ours.ids, visible, index) if policy.by_id else None
+        kept &= np.array([name is not None for name in known_names(ours)])
+    same_id = remembered_under(known_names(ours), visible, index) if policy.by_id else None
     if same_id is not None:
         present[same_id >= 0] = False
         kept[same_id >= 0] = False

@@ -27,7 +27,7 @@ from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
 from streamfilter.matching.blocking.candidates import collect
 from streamfilter.matching.blocking.forgetting import NEVER, NO_TOMBSTONES, Forgetting
-from streamfilter.matching.blocking.known_ids import SharedIds
+from streamfilter.matching.blocking.known_ids import SharedIds, known_names
 from streamfilter.matching.blocking.overlay import Overlay
 from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.matching.lookup import Lookup, lookup
@@ -223,7 +223,9 @@ class _Rounds:
         self._undecided = same_id < 0
         if self._found.new:
             visible = self._found.visible
-            self._shared_ids = SharedIds(self._ours.ids, visible, first_ordinal=self._first)
+            self._shared_ids = SharedIds(
+                known_names(self._ours), visible, first_ordinal=self._first
+            )
 
     def _decide_by_id(self, rows: I64, ordinals: I64) -> None:
         for row, ordinal, described in zip(

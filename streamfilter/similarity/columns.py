@@ -122,6 +122,7 @@ class Widths:
     slots: int  # bytes of a signature
     digests: int = 0  # digests of 8 bytes
     agreeing: int = 0  # the first so many of them must be equal in a match
+    scoped: bool = False  # whether the first of them is the document's scope
 
 
 _FACTOR = 0x9E3779B97F4A7C15
@@ -141,6 +142,7 @@ class Contents:
     """(n, d) keyed digests of what a scheme compares beside the text (`Scheme.digests`), 0 for what
     is absent. Without columns, if it compares nothing else: it may then have 0 rows."""
     agreeing: int = 0  # the first so many digests must be equal in a match
+    scoped: bool = False  # whether the first digest is the scope
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -158,7 +160,14 @@ class Contents:
     @property
     def widths(self) -> Widths:
         """Return how wide these columns are."""
-        return Widths(self.slots, int(self.digests.shape[1]), self.agreeing)
+        return Widths(self.slots, int(self.digests.shape[1]), self.agreeing, self.scoped)
+
+    @property
+    def scopes(self) -> list[bytes]:
+        """Return (n,) the scope of each document in 8 bytes; all empty if there are no scopes."""
+        if not self.scoped:
+            return [b""] * len(self)
+        return [each.to_bytes(8, "big") for each in self.digests[:, 0].tolist()]
 
     @property
     def agreement(self) -> U64:
@@ -200,6 +209,7 @@ class Contents:
             [self.payloads[row] for row in rows.tolist()] if self.payloads else (),
             self.digests[rows] if self.digests.shape[1] else NO_DIGESTS,
             self.agreeing,
+            self.scoped,
         )
 
     @classmethod
@@ -217,6 +227,7 @@ class Contents:
             if filled[0].digests.shape[1]
             else NO_DIGESTS,
             filled[0].agreeing,
+            filled[0].scoped,
         )
 
 

@@ -102,6 +102,10 @@ class Digester:
             found += self._row([self._value(subject, clean, each) for subject in self._subjects])
         return np.array(found, np.uint64).reshape(-1, len(self._subjects))
 
+    def scope(self, value: str | None) -> bytes:
+        """Return the scope with this value, as `Contents.scopes` has it."""
+        return self._digest(value).to_bytes(8, "big")
+
     def _value(self, subject: Subject, text: str, values: Sequence[str | None]) -> str | None:
         if isinstance(subject, int):
             return values[subject] if values else None

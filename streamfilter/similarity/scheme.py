@@ -214,7 +214,7 @@ class Scheme:
     @property
     def scope(self) -> bool:
         """Return whether documents of different scopes never match; their digest is the first."""
-        return any(each.startswith("scope ") for each in self.digests[:1])
+        return self.widths.scoped
 
     @property
     def pointers(self) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ class Scheme:
     @property
     def widths(self) -> Widths:
         """Return how much is stored of a document."""
-        return Widths(self.slots, len(self.digests), agreeing_of(self.digests))
+        return widths_of(self.slots, self.digests)
 
     @property
     def agree_on(self) -> tuple[str, ...]:
@@ -250,6 +250,12 @@ def agreeing_of(digests: Sequence[str]) -> int:
     """
     agreeing = [place for place, each in enumerate(digests, 1) if each.startswith("agree ")]
     return max(agreeing, default=0)
+
+
+def widths_of(slots: int, digests: Sequence[str]) -> Widths:
+    """Return how much is stored of a document with so many *slots* and these *digests*."""
+    scoped = any(each.startswith("scope ") for each in digests[:1])
+    return Widths(slots, len(digests), agreeing_of(digests), scoped)
 
 
 def scheme_of(canonical: str) -> Scheme:

@@ -45,7 +45,7 @@ LONG = 100
 """From so many tokens a text on, one 32-bit sort for each text is faster than a 64-bit sort of all.
 """
 
-_HEAD = struct.Struct("<4sIIIIIQ")
+_HEAD = struct.Struct("<4sIIII?IQ")
 _MAGIC, _MAGIC_DROPPED = b"SFK1", b"SFK2"
 """Marks of sketches without and with the column of dropped shingles."""
 
@@ -105,7 +105,7 @@ class Sketches:
         contents, samples = self.contents, self.contents.samples
         widths, mark = contents.widths, _MAGIC_DROPPED if len(self.dropped) else _MAGIC
         head = _HEAD.pack(
-            mark, len(self), widths.slots, widths.digests, widths.agreeing,
+            mark, len(self), widths.slots, widths.digests, widths.agreeing, widths.scoped,
             self.keys.shape[1], len(samples.tokens),
         )  # fmt: skip
         columns = (
@@ -127,7 +127,7 @@ class Sketches:
         """Read back what `to_bytes` wrote; raises ValueError for anything else."""
         if len(data) < _HEAD.size or data[:4] not in (_MAGIC, _MAGIC_DROPPED):
             raise ValueError("these bytes are no sketches: they lack the mark SFK1 or SFK2")
-        mark, n, slots, digests, agreeing, columns, tokens = _HEAD.unpack_from(data)
+        mark, n, slots, digests, agreeing, scoped, columns, tokens = _HEAD.unpack_from(data)
         counted = n if mark == _MAGIC_DROPPED else 0
         shapes: list[tuple[str, tuple[int, ...]]] = [
             ("u1", (n, 16)),
@@ -146,7 +146,7 @@ class Sketches:
             at += size
         fingerprints, signatures, digested, keys, set_sizes, starts, sample, dropped = arrays
         samples = Samples(sample, starts, set_sizes)
-        contents = Contents(fingerprints, signatures, samples, digests=digested, agreeing=agreeing)
+        contents = Contents(fingerprints, signatures, samples, (), digested, agreeing, scoped)
         return cls(contents, keys, dropped)
 
 
@@ -241,9 +241,16 @@ class Sketcher:
             contents = self._with_digests(contents, digests)
         return Sketches(contents, self.keys_of(contents), dropped)
 
+    def scope(self, value: str | None) -> bytes:
+        """Return the scope with this value, as `Contents.scopes` has it."""
+        return self._digester.scope(value)
+
     def _with_digests(self, contents: Contents, digests: U64) -> Contents:
         """Return *contents* with *digests*; texts that cannot match for them are not equal."""
-        contents = replace(contents, digests=digests, agreeing=self.scheme.widths.agreeing)
+        widths = self.scheme.widths
+        contents = replace(
+            contents, digests=digests, agreeing=widths.agreeing, scoped=widths.scoped
+        )
         if not contents.agreeing or not len(contents):
             return contents
         fingerprints = np.ascontiguousarray(contents.fingerprints).copy()

@@ -16,7 +16,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.sketching import sketched
 from streamfilter.matching.batch import Prepared
 from streamfilter.matching.pipeline import Batch
-from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
+from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record, Unjudged
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.crew import Crew
@@ -84,7 +84,12 @@ class Preparing:
             timestamps=np.array([each.timestamp for each in documents], np.int64),
         )
         others = {row: each for row, each in enumerate(readings) if not isinstance(each, Document)}
-        return Prepared(records, others, rows, batch, sketches)
+        scopes = {
+            row: self.sketcher.scope(*each.scope)
+            for row, each in others.items()
+            if isinstance(each, Unjudged) and each.scope
+        }
+        return Prepared(records, others, rows, batch, sketches, scopes)
 
     def _completed(self, readings: list[Reading], drawn: Drawn) -> Sketches | None:
         """Sketch the documents that *drawn* does not have, and return all sketches in order."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from streamfilter.index.format import names_of
 from streamfilter.index.protocol import Changes, Removals
 from streamfilter.model import DUPLICATES, Verdict, Window
 from streamfilter.monitoring.catalogue import AUDITED
@@ -285,7 +286,7 @@ def test_where_the_index_forgets_recall_is_an_upper_bound_and_says_why():
         audit.batch(sketches, judgement, first_ordinal=first)
     old = run.index.fetch(np.arange(150))
     keys = run.sketcher.keys_of(old.contents)
-    removals = Removals(old.ordinals, keys, old.contents.signatures, old.ids)
+    removals = Removals(old.ordinals, keys, old.contents.signatures, names_of(old))
     run.index.apply(Changes(run.index.progress, removals=removals))
     sketches, judgement, first = run.step([fresh(random.Random(1))])
     audit.batch(sketches, judgement, first_ordinal=first, removed=len(old))

@@ -152,6 +152,40 @@ def test_an_id_comes_from_inside_the_key_and_a_tombstone_names_the_same(key, id_
     assert read(deleted, {"after": None}, key=key).forgets == forgets
 
 
+@pytest.mark.parametrize(
+    ("key", "headers", "forgets", "scope"),
+    [
+        (b'{"id":7,"tenant":"n"}', (), ("7",), ('"n"',)),
+        (b'{"id":7,"tenant":7.0}', (), ("7",), ("7",)),
+        (b'{"id":7,"tenant":null}', (), ("7",), (None,)),
+        (b'{"id":7,"tenant":" "}', (), ("7",), (None,)),
+        (b'{"id":7,"after":{"tenant":"n"}}', (), ("7",), ()),
+        (b'{"id":7}', (), ("7",), ()),
+        (b'{"id":7,"tenant":"n"}', (("streamfilter-scope", b"s"),), ("7",), ('"s"',)),
+        (b'{"id":7}', (("streamfilter-scope", b"s"), ("streamfilter-scope", b"7")), ("7",), ("7",)),
+        (b'{"id":7}', (("streamfilter-scope", b'"7"'),), ("7",), ('"7"',)),
+        (b'{"id":7}', (("streamfilter-scope", b"null"),), ("7",), (None,)),
+        (b'{"id":7}', (("streamfilter-scope", None),), ("7",), ()),
+        (b'{"id":7}', (("streamfilter-scope", b"[" * 9_999),), ("7",), ('"' + "[" * 9_999 + '"',)),
+        (b'{"id":7}', (("streamfilter-scope", b"\xff"),), (), ()),
+    ],
+)  # fmt: skip
+def test_a_tombstone_names_its_scope_by_a_header_or_beside_the_id_in_its_key(
+    key, headers, forgets, scope
+):
+    scoped = {"values": ["/after/tenant"], "scoped": True, "tombstones": "forget"}
+    reader = Reader(text="/after/text", id="key#/id", **scoped)
+    reading = reader.read(Record(SOURCE, key, None, headers))
+    assert (reading.forgets, reading.scope) == (forgets, scope)
+    plain = Reader(id="key#/id", tombstones="forget").read(Record(SOURCE, key, None, headers))
+    assert (plain.forgets, plain.scope) == (("7",), ())
+    if key != b'{"id":7}':
+        return
+    by_key = Reader(text="/after/text", id="/after/id", **scoped)
+    reading = by_key.read(Record(SOURCE, b"7", None, headers))
+    assert (reading.forgets, reading.scope) == (forgets, scope)
+
+
 def test_an_id_inside_a_key_is_read_through_an_envelope_and_json_in_a_string():
     enveloped = Reader(id="key#/payload/id")
     assert read(enveloped, {"text": "a"}, key=b'{"schema":{},"payload":{"id":7}}').id == "7"

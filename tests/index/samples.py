@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamfilter.index.directory.identity import Identity
-from streamfilter.index.format import FORMAT
+from streamfilter.index.format import FORMAT, names_of
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.model import BatchMark, Span
@@ -102,7 +102,7 @@ def add(index: Index, ordinals: Sequence[int], keys: Any, *, next_batch: int = 1
 
 def removals(documents: Documents, keys: Any) -> Removals:
     """What forgets *documents*, which were added with *keys*."""
-    return Removals(documents.ordinals, keys, documents.contents.signatures, documents.ids)
+    return Removals(documents.ordinals, keys, documents.contents.signatures, names_of(documents))
 
 
 def buckets_of(index: Index, keys: Sequence[int]) -> list[list[int]]:

@@ -1,3 +1,4 @@
+import json
 import os
 import resource
 import shutil
@@ -10,6 +11,7 @@ import pytest
 from streamfilter.index.directory import opening
 from streamfilter.index.directory.lock_and_marker import MARKER_NAME, Lock, Marker, write_marker
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
+from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import (
     IndexDamaged,
     IndexLocked,
@@ -18,6 +20,7 @@ from streamfilter.index.errors import (
     IndexRemoved,
     IndexUnavailable,
 )
+from streamfilter.index.format import names_of
 from streamfilter.index.progress import Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import SCHEME, add, buckets_of, documents, identity, keys_of
@@ -116,8 +119,28 @@ def test_an_index_without_ids_is_refused_where_they_are_wanted(state: Path, tmp_
     with_ids.close()
     again = open_index(tmp_path / "other", identity(), memory=SMALL)  # it keeps what it has
     add(again, [1], keys_of([[1, 2, 3, 4]]))
-    assert [each.tolist() for each in again.named(documents([0, 1]).ids, 9)] == [[0], [1]]
+    assert [each.tolist() for each in again.named(names_of(documents([0, 1])), 9)] == [[0], [1]]
     again.close()
+
+
+def test_ids_that_an_older_version_knew_in_all_scopes_are_refused(tmp_path: Path) -> None:
+    scheme = json.dumps({**json.loads(SCHEME), "digests": ["scope /tenant"]})
+    scoped, state = identity(scheme=scheme), tmp_path / "state"
+    open_index(state, scoped, memory=SMALL, ids=True).close()
+    open_index(state, scoped, memory=SMALL, ids=True).close()
+    with viewed(state) as view:
+        assert view.ids
+    marker = state / MARKER_NAME
+    marker.write_text(marker.read_text().replace('"in scopes"', "true"))
+    with pytest.raises(IndexMismatch, match="not in their scopes"):
+        open_index(state, scoped, memory=SMALL, ids=True)
+    with (
+        pytest.raises(IndexMismatch, match="finds documents by id without their scopes"),
+        viewed(state),
+    ):
+        pass
+    with pytest.raises(IndexDamaged, match="finds documents by id without their scopes"):
+        open_index(state, scoped, memory=SMALL)
 
 
 def test_ids_that_another_version_dropped_are_missed_loudly(tmp_path: Path) -> None:

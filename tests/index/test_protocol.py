@@ -10,7 +10,7 @@ import pytest
 from streamfilter.index.bands import bucket_writes as listing
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import FormatError
-from streamfilter.index.format import whole_seconds
+from streamfilter.index.format import name_of, whole_seconds
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Index
 from streamfilter.index.selection import documents_at
@@ -287,12 +287,16 @@ def test_documents_are_found_by_their_id_and_only_by_it(make_index: MakeIndex) -
     rows = keys_of([[i, i, i, i] for i in range(len(ids))])
     given = replace(documents(range(len(ids))), ids=ids)
     index.apply(Changes(Progress(next_ordinal=7), Additions(given, rows)))
-    asked = ["語", "a", "b", "ab", "", "a\0", "x" * 60_000, "x" * 70_000]
+    asked = [*map(name_of, ["語", "a", "b", "ab", "", "a\0", "x" * 60_000, "x" * 70_000])]
     found = [each.tolist() for each in index.named(asked, 9)]
     assert found == [[5], [0, 1, 4], [], [2], [3], [6], [], []]
     gone = removals(documents_at(given, np.array([1, 3])), rows[[1, 3]])
     index.apply(Changes(Progress(next_ordinal=7), removals=gone))
-    assert [each.tolist() for each in index.named(["a", "", "ab"], 9)] == [[0, 4], [], [2]]
+    assert [each.tolist() for each in index.named([*map(name_of, ("a", "", "ab"))], 9)] == [
+        [0, 4],
+        [],
+        [2],
+    ]
     assert [len(key) for kind, key, _ in index.dump() if kind == "id"] == [11, 11, 12, 12, 13]
 
 
@@ -303,7 +307,10 @@ def test_documents_are_found_by_their_id_in_all_windows_that_are_alive(make_inde
         one = Additions(replace(documents([number]), ids=["a"]), keys_of([[1, 2, 3, 4]]))
         progress = Progress(next_batch=number + 1, next_ordinal=number + 1)
         index.apply(Changes(progress, one, opens=opens))
-    assert [each.tolist() for each in index.named(["a", "b"], 9)] == [[0, 1, 2], []]
+    assert [each.tolist() for each in index.named([name_of("a"), name_of("b")], 9)] == [
+        [0, 1, 2],
+        [],
+    ]
     index.apply(Changes(Progress(next_batch=3, next_ordinal=3, horizon=1)))
-    assert [each.tolist() for each in index.named(["a"], 2)] == [[1, 2]]
-    assert [each.tolist() for each in index.named(["a"], 1)] == [[1]]
+    assert [each.tolist() for each in index.named([name_of("a")], 2)] == [[1, 2]]
+    assert [each.tolist() for each in index.named([name_of("a")], 1)] == [[1]]

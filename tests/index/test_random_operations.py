@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from streamfilter.index.directory.opening import open_index
+from streamfilter.index.format import name_of
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Buckets, Changes
@@ -161,9 +162,9 @@ class Twins:
             self.named()
 
     def named(self) -> None:
-        ids = ["", "a", "b-", *documents(range(60)).ids]
+        names = [*map(name_of, ("", "a", "b-", *documents(range(60)).ids))]
         most, since = self.rng.choice((1, 2, 99)), self.rng.choice((0, 0, 9, 60))
-        found = (index.named(ids, most, since) for index in (self.rocks, self.memory))
+        found = (index.named(names, most, since) for index in (self.rocks, self.memory))
         for one, other in zip(*found, strict=True):
             assert one.tolist() == other.tolist()
 

@@ -1,6 +1,7 @@
 """Verdicts of an index that forgets by id, held to the sequential model."""
 
 import os
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,8 @@ from streamfilter.matching.blocking.retention import Extent
 from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdict
 from streamfilter.similarity.columns import Widths
-from streamfilter.similarity.sketch import Sketches
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.pipeline.ageing import Ageing
 from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, plain
 from tests.support.arrivals import arrival
@@ -29,6 +31,12 @@ STORIES = int(os.environ.get("STORIES", "60"))
 SHORT = ("forward", "drop", "exact_only")
 IDS = 25
 """So few that several documents have one, and some tombstones meet nobody."""
+SCOPED = Sketcher(Scheme(16, 6, digests=("scope /tenant",)), seed=SEED)
+SCOPES = (None, '"a"', '"b"')
+
+
+def tombstone(*ids: str, scope: tuple[str | None, ...] = ()) -> Unjudged:
+    return Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, ids, scope)
 
 
 class Story(Ageing):
@@ -42,26 +50,30 @@ class Story(Ageing):
         numbers = [self.rng.randrange(IDS) for _ in self.texts]
         self.ids = [f"d{number}" if number or known_id == "judge" else "" for number in numbers]
         self.share = self.rng.choice((0.1, 0.5))
+        self.sketcher, self.scopes = SKETCHER, random.Random(seed)
+        if self.scopes.random() < 0.5:  # ids of several scopes, and tombstones of one or of all
+            self.sketcher = SCOPED
+            self.sketches = SCOPED.sketch(
+                self.texts, [(self.scopes.choice(SCOPES),) for _ in self.texts]
+            )
         self.unheard = self.forgotten = self.cut = self.updates = 0
 
     def prepared(self, records: list, first: int) -> Prepared:
-        """Return *records*: None is the next document, a tuple the ids that a tombstone names."""
-        rows = [row for row, names in enumerate(records) if names is None]
+        """Return *records*: None is the next document, the others are tombstones."""
+        others = {row: each for row, each in enumerate(records) if each is not None}
+        rows = [row for row in range(len(records)) if row not in others]
         chosen = np.arange(first, first + len(rows))
-        others = {
-            row: Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, names)
-            for row, names in enumerate(records)
-            if names is not None
-        }
+        scopes = {row: SCOPED.scope(*each.scope) for row, each in others.items() if each.scope}
         batch = batch_of([self.ids[at] for at in chosen], chosen)
         sketches = Sketches(self.sketches.contents.at(chosen), self.sketches.keys[chosen])
-        return Prepared([None] * len(records), others, rows, batch, sketches if rows else None)
+        documents = sketches if rows else None
+        return Prepared([None] * len(records), others, rows, batch, documents, scopes)
 
     def told(self, records: list) -> list:
         """Return what the model says of each document of *records*."""
         verdicts = []
-        for names in records:
-            if names is None:
+        for each in records:
+            if each is None:
                 at, before = self.model.next_ordinal, len(self.model.documents)
                 verdicts.append(self.model.judge(arrival(self.ids[at], self.sketches, at)))
                 added = at in self.model.documents
@@ -69,7 +81,8 @@ class Story(Ageing):
                 self.forgotten += gone
                 self.updates += gone > 0
                 continue
-            gone = self.model.forget_id(*names)
+            scope = SCOPED.scope(*each.scope) if each.scope else b""
+            gone = self.model.forget_id(*each.forgets, scope=scope)
             self.forgotten += len(gone)
             self.unheard += not gone
         return verdicts
@@ -81,7 +94,9 @@ class Story(Ageing):
         records = [None for _ in self.ids]
         for _ in range(int(len(records) * self.share / (1 - self.share))):
             names = (f"d{rng.randrange(IDS + 5)}",) if rng.random() < 0.9 else ()
-            records.insert(rng.randrange(len(records)), names)
+            own = self.sketcher is SCOPED and self.scopes.random() < 0.7
+            scope = (self.scopes.choice(SCOPES),) if own else ()
+            records.insert(rng.randrange(len(records)), tombstone(*names, scope=scope))
         while records:
             done, number = index.progress.next_ordinal, index.progress.next_batch
             extent = self.aged(index, 0.2)
@@ -108,7 +123,7 @@ class Story(Ageing):
             mark = BatchMark(number, done, end, spans, extent.horizon, number)
             progress = Progress(positions={0: end}, next_batch=number + 1, next_ordinal=end,
                                 horizon=extent.horizon)  # fmt: skip
-            removals = named_removals(decided.forgotten.stored, index, SKETCHER.keys_of)
+            removals = named_removals(decided.forgotten.stored, index, self.sketcher.keys_of)
             for each in indexes:
                 each.apply(Changes(progress, decided.additions, (mark,), removals, extent.opens))
         return pairs
@@ -120,7 +135,7 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
     kinds, counted, cut = set(), 0, 0
     for seed in range(STORIES):
         story = Story(seed, known_id)
-        index = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
+        index = MemoryIndex(story.sketcher.scheme.widths, bucket_cap=story.cap, ids=True)
         pairs = story.run(index)
         for i, (want, got) in enumerate(pairs):
             assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
@@ -149,9 +164,10 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
+    """Two of the seeds have scopes."""
     story = Story(seed, known_id=("judge", "update", "duplicate", "duplicate")[seed])
-    memory = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
-    scheme = SKETCHER.scheme
+    scheme = story.sketcher.scheme
+    memory = MemoryIndex(scheme.widths, bucket_cap=story.cap, ids=True)
     identity = Identity.new(
         scheme=scheme.as_json(), fingerprint=scheme.fingerprint, created=0, seed=SEED
     )
@@ -170,10 +186,7 @@ def test_a_tombstone_of_who_is_older_than_the_horizon_takes_them_away_and_is_unk
     numbers = {"number": 0, "first_ordinal": 0, "reread": False}
     first = decide(Prepared([None] * 3, {}, [0, 1, 2], batch, sketches), index, rules, **numbers)
     index.apply(Changes(Progress(next_batch=1, next_ordinal=3), first.judgement.additions))
-    others = {
-        row: Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, (id_,))
-        for row, id_ in enumerate(("old", "new", "nobody"))
-    }
+    others = {row: tombstone(id_) for row, id_ in enumerate(("old", "new", "nobody"))}
     nothing = Prepared([None] * 3, others, [], batch_of([], np.arange(0)), None)
     numbers = {"number": 1, "first_ordinal": 3, "reread": False}
     forgotten = decide(nothing, index, rules, extent=Extent(horizon=2), **numbers).forgotten

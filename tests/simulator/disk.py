@@ -157,8 +157,8 @@ class SimIndex:
     def ids(self) -> bool:
         return self._disk.index.ids
 
-    def named(self, ids: Sequence[str], most: int, since: int = 0) -> list[I64]:
-        return self._paid("index.named").named(ids, most, since)
+    def named(self, names: Sequence[bytes], most: int, since: int = 0) -> list[I64]:
+        return self._paid("index.named").named(names, most, since)
 
     def fetch(self, ordinals: I64) -> Documents:
         return self._paid("index.fetch").fetch(ordinals)

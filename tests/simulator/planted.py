@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfilter.documents import reader
 from streamfilter.engine import start_checks, transaction, transactor, writer_check
 from streamfilter.engine.batches import inputs, micro_batches, refusals
 from streamfilter.engine.messages import changelog_header, forwarding
@@ -376,6 +377,22 @@ def an_own_earlier_version_is_met(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Forgetting, "meets", meets)
 
 
+SCOPED: Any = {**FORGETTING, "digests": ("scope /tenant",)}
+
+
+def an_id_is_known_in_all_scopes(patch: pytest.MonkeyPatch) -> None:
+    """An update replaces the document of another scope that has its id."""
+    only_in_worlds(patch, **SCOPED, updates=True)
+    known_as = forgetting.known_as
+    patch.setattr(batch, "known_as", lambda id_, scope: known_as(id_, b""))
+
+
+def a_tombstone_forgets_in_all_scopes(patch: pytest.MonkeyPatch) -> None:
+    """Its header is not read, so it forgets the documents of its id in the other scopes, too."""
+    only_in_worlds(patch, **SCOPED, updates=False)
+    patch.setattr(reader, "scope_of_tombstone", lambda record, keys: ())
+
+
 def an_update_is_forgotten_by_a_replay(patch: pytest.MonkeyPatch) -> None:
     """A restore takes away what a tombstone forgets, and not what its batch writes again."""
     only_in_worlds(patch, **FORGETTING, updates=True)
@@ -606,6 +623,8 @@ PLANTED = tuple(
         (nobody_looks_whose_records_lie_between, "refusal"),
         (time_is_the_clocks, "changelog"),
         (an_own_earlier_version_is_met, "misjudged"),
+        (an_id_is_known_in_all_scopes, "changelog"),
+        (a_tombstone_forgets_in_all_scopes, "changelog"),
         (an_update_is_forgotten_by_a_replay, "state"),
         (a_scope_is_missing_in_one_key, "misjudged"),
         (a_condition_is_not_in_the_reread, "misjudged"),

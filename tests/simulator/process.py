@@ -321,7 +321,7 @@ def policy(updates: bool, scheme: Scheme) -> MatchPolicy:
 
 @cache
 def _reader(updates: bool, scheme: Scheme) -> Reader:
-    return Reader(tombstones="forget", updates=updates, values=scheme.pointers)
+    return Reader(tombstones="forget", updates=updates, values=scheme.pointers, scoped=scheme.scope)
 
 
 @cache

@@ -105,7 +105,7 @@ class Story:
         if self.shape.forgets:
             ids = [each.id for q in self.partitions_of(self.task_of(p)) for each in self.inputs[q]]
             one = forgetting(self._oblivion, one, ids, self.shape.forgets)
-        one = valued(self._values, one, scheme(self.shape.digests).pointers)
+        one = valued(self._values, one, scheme(self.shape.digests))
         known.append(one)
         partition.append(one.record)
         self.left -= 1

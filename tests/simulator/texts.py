@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 
 from streamfilter.documents.fields.values import canonical
+from streamfilter.documents.record_keys import SCOPE_HEADER
 from streamfilter.model import Record, Source
 from streamfilter.similarity.columns import U64, Contents
 from streamfilter.similarity.scheme import Scheme
@@ -99,14 +100,22 @@ def forgetting(rng: random.Random, one: Input, known: Sequence[str], share: floa
     return replace(one, record=replace(one.record, value=value), id=id_)
 
 
-def valued(rng: random.Random, one: Input, pointers: Sequence[str]) -> Input:
-    """Return *one* with a value at each of *pointers*; of some, one is missing."""
-    drawn = {each[1:]: rng.choice(VALUES[each[1:]]) for each in pointers}
-    if one.record.value is None or not drawn:
+def valued(rng: random.Random, one: Input, scheme: Scheme) -> Input:
+    """Return *one* with a value at each pointer of *scheme*; of some, one is missing.
+
+    A tombstone gets the scope alone, as a header, and some are of all scopes.
+    """
+    drawn = {each[1:]: rng.choice(VALUES[each[1:]]) for each in scheme.pointers}
+    if one.record.value is None and (not scheme.scope or rng.random() < 0.3):
         return one
-    value = json.dumps({**json.loads(one.record.value), **drawn}).encode()
     values = tuple(canonical(each, ()) for each in drawn.values())
-    return replace(one, record=replace(one.record, value=value), values=values)
+    scope = _sketcher(scheme.digests).scope(values[0]) if scheme.scope else b""
+    if one.record.value is None:
+        header = (SCOPE_HEADER, (values[0] or "null").encode())
+        record = replace(one.record, headers=(*one.record.headers, header))
+        return replace(one, record=record, scope=scope)
+    value = json.dumps({**json.loads(one.record.value), **drawn}).encode()
+    return replace(one, record=replace(one.record, value=value), values=values, scope=scope)
 
 
 def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:

@@ -18,6 +18,7 @@ def arrival(doc_id: str, sketches: Sketches, row: int = 0) -> Arrival:
         tuple(contents.payloads[row].decode().split(SEPARATOR)[:-1]) if contents.payloads else (),
         tuple(contents.digests[row, : contents.agreeing].tolist()) if contents.agreeing else (),
         contents.splitters[row].tobytes(),
+        contents.scopes[row],
     )
 
 

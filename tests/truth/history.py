@@ -42,6 +42,8 @@ class Input:
     text: str = ""
     values: tuple[str | None, ...] = ()
     """What is compared beside it, as canonical strings."""
+    scope: bytes = b""
+    """The scope in which it forgets, as the law names it; empty: all scopes."""
 
     @property
     def place(self) -> Place:
@@ -157,7 +159,7 @@ class History:
         for each in records:
             aging.record(each.record.timestamp)
             if each.kind in self._forgetting:
-                gone += self.law.forget_id(*self._names.get(each.id, ()))
+                gone += self.law.forget_id(*self._names.get(each.id, ()), scope=each.scope)
             order = batch.number, *each.place
             self.expected[each.place] = self._expect(each, order, aging, arrivals)
         aging.end()
@@ -176,7 +178,8 @@ class History:
             following = next((each for each in inputs[p] if each.place[1] >= begin), None)
             if following is not None and following.kind == "tombstone":
                 names = self._names.get(following.id, ())
-                theirs = [o for o, each in self.law.documents.items() if each.id in names]
+                scope, known = following.scope, self.law.documents.items()
+                theirs = [o for o, e in known if e.id in names and scope in (b"", e.scope)]
                 theirs = sorted(o for o in theirs if o >= oldest.first_ordinal)
                 if len(theirs) > forgetting.FORGET_MAX:
                     coming.append(theirs[: forgetting.FORGET_MAX])

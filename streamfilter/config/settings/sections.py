@@ -254,7 +254,8 @@ class IndexSection(Section):
         default=None,
         description="JSON Pointer to a value such as a tenant, /tenant. Documents with different "
         "values never match; one index serves all of them. Records without the value are a scope "
-        "of their own. It shapes the keys: an index that was made without it is refused.",
+        "of their own. An id is known within its scope. It shapes the keys: an index that was "
+        "made without it is refused.",
     )
     changelog: Topic | None = Field(
         default=None,

@@ -16,6 +16,7 @@ from typing import Any
 
 from streamfilter.documents.fields.path_lookup import field_at
 from streamfilter.documents.fields.pointers import (
+    DEPTH,
     EACH,
     Integer,
     Path,
@@ -25,6 +26,7 @@ from streamfilter.documents.fields.pointers import (
     overlap,
     parse_pointer,
 )
+from streamfilter.documents.fields.strict_json import check_depth, parse_json
 from streamfilter.model import ErrorCode
 
 WHOLE_FLOAT_MAX = 2.0**53
@@ -59,6 +61,19 @@ def canonical(value: Any, path: Path) -> str | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     return _written(value, path)
+
+
+def written_value(text: str) -> str | None:
+    """Return the canonical string of a value that a person, or a header, has written.
+
+    It is JSON (``7``, ``null``), or the plain string itself (``north``).
+    """
+    written = text.encode("utf-8", "surrogatepass")
+    try:
+        check_depth(written, DEPTH)
+        return canonical(parse_json(written), ())
+    except Unreadable:
+        return canonical(text, ())
 
 
 def _written(value: Any, path: Path) -> str:

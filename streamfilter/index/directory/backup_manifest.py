@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, Marker, canonical
+from streamfilter.index.directory.lock_and_marker import (
+    DATABASE_NAME,
+    Marker,
+    canonical,
+    finds_ids,
+    ids_in,
+)
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
 from streamfilter.index.progress import Progress
 from streamfilter.index.rocks.options import MIB
@@ -76,7 +82,7 @@ def _fields(copied: Copied) -> dict[str, Any]:
         "marker": {
             "identity": json.loads(marker.identity),
             "bucket_cap": marker.bucket_cap,
-            "ids": marker.ids,
+            "ids": ids_in(json.loads(marker.identity)) if marker.ids else False,
         },
         "files": copied.sums,
     }
@@ -132,7 +138,7 @@ def _copied(fields: dict[str, Any]) -> Copied:
             identity=canonical(marker["identity"]),
             bucket_cap=int(marker["bucket_cap"]),
             complete=False,
-            ids=marker.get("ids") is True,
+            ids=finds_ids(marker),
         ),
         sums={
             _matching(_FILE_NAME, name, "no file of a backup"): (

@@ -20,7 +20,7 @@ from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
 from streamfilter.similarity.columns import Widths
-from streamfilter.similarity.scheme import ALGORITHM, CHANGES, agreeing_of, scheme_of
+from streamfilter.similarity.scheme import ALGORITHM, CHANGES, scheme_of, widths_of
 from streamfilter.similarity.statistics.shape import Shape
 
 ID_BYTES = 16
@@ -83,8 +83,7 @@ class Identity:
     def widths(self) -> Widths:
         """Return how much the scheme stores of a document."""
         scheme = json.loads(self.scheme)
-        digests = scheme.get("digests", ())
-        return Widths(int(scheme["slots"]), len(digests), agreeing_of(digests))
+        return widths_of(int(scheme["slots"]), scheme.get("digests", ()))
 
     @property
     def seed_check(self) -> bytes:

@@ -30,7 +30,7 @@ from streamfilter.index.bands.buckets import written
 from streamfilter.index.bands.overflow_pages import paged
 from streamfilter.index.directory.read_only_view import IndexView
 from streamfilter.index.errors import FormatError, IndexDamaged
-from streamfilter.index.format import decode_buckets
+from streamfilter.index.format import decode_buckets, names_of
 from streamfilter.index.journal import decode_mark, decode_span
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Documents
@@ -180,7 +180,7 @@ def _named(view: IndexView, tables: WindowTables, documents: Documents, found: I
     if not view.ids:
         return
     for ordinal, named in zip(
-        documents.ordinals.tolist(), tables.named(documents.ids), strict=True
+        documents.ordinals.tolist(), tables.named(names_of(documents)), strict=True
     ):
         if ordinal not in named:
             found.note(f"document {ordinal} is not found by its id")

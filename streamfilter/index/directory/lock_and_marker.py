@@ -19,15 +19,18 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused
 from streamfilter.index.rocks.forks import abandon_in_children
+from streamfilter.similarity.scheme import widths_of
 
 LOCK_NAME = "lock"
 MARKER_NAME = "index.json"
 DATABASE_NAME = "rocksdb"
 OURS = frozenset({LOCK_NAME, MARKER_NAME, MARKER_NAME + ".new", DATABASE_NAME})
 MARKER_BYTES_MAX = 1 << 20
+IDS_WITHOUT_SCOPES = "an older version made it, which finds documents by id without their scopes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,19 @@ class Marker:
     """False while the database is being made: after a crash then, nothing is worth keeping."""
     ids: bool = False
     """Whether the index can find documents by id. Markers of older versions lack it: False."""
+
+
+def ids_in(identity: dict[str, Any]) -> bool | str:
+    """Return how a marker says that documents are found by their ids; in scopes, if there are any.
+
+    The first version with scopes knew an id in all of them, and wrote True.
+    """
+    return "in scopes" if widths_of(0, identity["scheme"].get("digests", ())).scoped else True
+
+
+def finds_ids(fields: dict[str, Any]) -> bool:
+    """Return whether a marker says that documents are found by id as in this version."""
+    return bool(fields.get("ids")) and fields["ids"] == ids_in(fields["identity"])
 
 
 class Lock:
@@ -146,10 +162,10 @@ def read_marker(path: Path) -> Marker | None:
         return Marker(
             identity=canonical(fields["identity"]),
             bucket_cap=int(fields["bucket_cap"]),
-            ids=fields.get("ids") is True,
+            ids=finds_ids(fields),
             complete=fields["complete"] is True,
         )
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise IndexDamaged(f"{path / MARKER_NAME}: cannot be read as a marker") from None
 
 
@@ -159,7 +175,7 @@ def write_marker(path: Path, marker: Marker) -> None:
         "about": "streamfilter index; delete only together with the directory",
         "identity": json.loads(marker.identity),
         "bucket_cap": marker.bucket_cap,
-        "ids": marker.ids,
+        "ids": ids_in(json.loads(marker.identity)) if marker.ids else False,
         "complete": marker.complete,
     }
     new = path / (MARKER_NAME + ".new")

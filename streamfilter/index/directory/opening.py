@@ -21,6 +21,7 @@ from pathlib import Path
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
+    IDS_WITHOUT_SCOPES,
     Lock,
     Marker,
     check_ours,
@@ -131,6 +132,8 @@ def _reopened(
     except FormatError as error:
         raise IndexDamaged(f"{path}: {error}") from error
     try:
+        if index.ids and not marker.ids:
+            raise IndexDamaged(f"{path}: {IDS_WITHOUT_SCOPES}")
         if index.ids is not marker.ids:
             raise IndexDamaged(f"{path}: what finds documents by their ids is missing")
         if index.fact(_IDENTITY_FACT) != marker.identity:
@@ -151,8 +154,9 @@ def _refuse_other(
         named.append(f"index.bucket_cap: it has {marker.bucket_cap}, wanted is {bucket_cap}")
     if ids and not marker.ids:
         named.append(
-            "ids: it has none to find documents by, and input.tombstones: forget and "
-            "input.known_id: update need them; they come where it is made anew"
+            "ids: it has none to find documents by (or not in their scopes), and "
+            "input.tombstones: forget and input.known_id: update need them; they come where it is "
+            "made anew"
         )
     if named:
         raise mismatch(str(path), named, have)

@@ -17,10 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from streamfilter.index.directory.identity import Identity
-from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, read_marker
+from streamfilter.index.directory.lock_and_marker import (
+    DATABASE_NAME,
+    IDS_WITHOUT_SCOPES,
+    read_marker,
+)
 from streamfilter.index.directory.opening import read_identity
-from streamfilter.index.errors import IndexDamaged, IndexRefused
-from streamfilter.index.format import decode_documents
+from streamfilter.index.errors import IndexDamaged, IndexMismatch, IndexRefused
+from streamfilter.index.format import decode_documents, name_of, names_of
 from streamfilter.index.protocol import Documents
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import MIB, Memory
@@ -67,17 +71,21 @@ class IndexView(StoredIndex):
         """
         return self._store.items(family)
 
-    def ordinals_of(self, document_id: str) -> list[int]:
-        """Return the ordinals of *document_id*. An index without ids is read as a whole."""
+    def ordinals_of(self, document_id: str, scope: bytes = b"") -> list[int]:
+        """Return the ordinals of *document_id*, in one *scope* if given.
+
+        An index without ids is read as a whole.
+        """
+        name = name_of(document_id, scope)
         if self.ids:
-            (found,) = self.named([document_id], ANY)
+            (found,) = self.named([name], ANY)
             remembered: list[int] = found[found >= self.progress.horizon].tolist()
             return remembered
         return [
             int(documents.ordinals[row])
             for documents in self.scan()
-            for row, known in enumerate(documents.ids)
-            if known == document_id
+            for row, known in enumerate(names_of(documents))
+            if known.startswith(name)
         ]
 
 
@@ -94,6 +102,8 @@ def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
     with tempfile.TemporaryDirectory(prefix="streamfilter-view-") as notes:
         store = _opened(path / DATABASE_NAME, Path(notes))
         try:
+            if store.ids and not marker.ids:
+                raise IndexMismatch(f"{path}: {IDS_WITHOUT_SCOPES}")
             yield IndexView(store, identity, bucket_cap=marker.bucket_cap)
         finally:
             store.close()

@@ -57,9 +57,9 @@ class StoredIndex(HasStoredProgress):
         """Return whether the index can find documents by id."""
         return self._store.ids
 
-    def named(self, ids: Sequence[str], most: int, since: int = 0) -> list[I64]:
-        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *ids*."""
-        found = [each.named(ids, most, since) for each in self.tables]
+    def named(self, names: Sequence[bytes], most: int, since: int = 0) -> list[I64]:
+        """Return the ordinals, from *since* on, of the *most* oldest documents of each name."""
+        found = [each.named(names, most, since) for each in self.tables]
         return [
             np.array([ordinal for part in parts for ordinal in part][:most], np.int64)
             for parts in zip(*found, strict=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from streamfilter.index.bands.buckets import Grouped, descended, encoded_integers, spread
-from streamfilter.index.format import Lists, decode_buckets, id_prefix
+from streamfilter.index.format import Lists, decode_buckets
 from streamfilter.index.journal import decode_mark, numbers_covering
 from streamfilter.index.protocol import Buckets
 from streamfilter.index.rocks.database import Database
@@ -103,13 +103,16 @@ class WindowTables:
         for key, value in self._store.items(self.families.documents, start.to_bytes(8, "big")):
             yield int.from_bytes(key, "big"), value
 
-    def named(self, ids: Sequence[str], most: int = ANY, since: int = 0) -> list[list[int]]:
-        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *ids*."""
+    def named(self, names: Sequence[bytes], most: int = ANY, since: int = 0) -> list[list[int]]:
+        """Return the ordinals, from *since* on, of the *most* oldest documents of each of *names*.
+
+        Without a scope, a name finds those of any scopes.
+        """
         assert self.families.ids is not None, "this index was made without ids"
         cursor = self._store.cursor(self.families.ids)
-        prefixes, start = map(id_prefix, ids), since.to_bytes(8, "big")
-        found = (cursor.beginning_with(each, most, start) if each else [] for each in prefixes)
-        return [[int.from_bytes(rest, "big") for rest in ordinals] for ordinals in found]
+        start = since.to_bytes(8, "big") if since else b""
+        found = (cursor.beginning_with(each, most, start) for each in names)
+        return [sorted(int.from_bytes(rest[-8:], "big") for rest in rests) for rests in found]
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of this window that covers it."""

@@ -13,7 +13,7 @@ from streamfilter.index.bands.bucket_writes import Joining, listed
 from streamfilter.index.bands.buckets import Grouped, encoded_integers, found
 from streamfilter.index.bands.page_writes import BucketTable
 from streamfilter.index.entries import Entries
-from streamfilter.index.format import Lists, encode_documents, id_keys
+from streamfilter.index.format import Lists, encode_documents, id_keys, names_of
 from streamfilter.index.protocol import Additions, Applied, Changes, Removals
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.selection import removals_at, subset
@@ -64,12 +64,12 @@ class WindowWrite:
             documents = joining.additions.documents
             entries.put(family, encoded_integers(documents.ordinals), records_of(joining.additions))
             if ids is not None:
-                names = id_keys(documents.ids, documents.ordinals.tolist())
+                names = id_keys(names_of(documents), documents.ordinals.tolist())
                 entries.put(ids, names, [b""] * len(names))
         if removals is not None:
             entries.delete(family, encoded_integers(removals.ordinals))
             if ids is not None:
-                entries.delete(ids, id_keys(removals.ids, removals.ordinals.tolist()))
+                entries.delete(ids, id_keys(removals.names, removals.ordinals.tolist()))
         return applied
 
 

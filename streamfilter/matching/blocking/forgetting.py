@@ -5,6 +5,9 @@ batch. They are no candidates of later documents. The batch's write removes thei
 entries in buckets. If a tombstone and its document arrive in the same batch, the document is never
 written.
 
+With ``index.scope_field`` an id is known within its scope. A tombstone that names no scope forgets
+the documents of its id in all scopes.
+
 With ``known_id: update`` each record with an id does the same, and is then judged: it replaces the
 earlier version of its document. So the stored version of an id is always that of its last record.
 
@@ -27,6 +30,7 @@ from itertools import chain
 import numpy as np
 
 from streamfilter.index.errors import IndexDamaged
+from streamfilter.index.format import name_of, names_of
 from streamfilter.index.protocol import Index, Removals
 from streamfilter.similarity.columns import I64, U8, U64, Flags, KeysOf
 from streamfilter.stops import counted
@@ -52,9 +56,9 @@ class CutBatch(Exception):
         self.records, self.ordinals = records, ordinals
 
 
-def known_as(document_id: str) -> str | None:
+def known_as(document_id: str, scope: bytes) -> bytes | None:
     """Return the name under which ``known_id`` knows a document; None for the empty id of many."""
-    return document_id or None
+    return name_of(document_id, scope) if document_id else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,9 @@ class Tombstone:
 
     row: int  # number of the batch's records before it
     before: int  # number of the batch's documents before it
-    id: str | None  # the id of the documents to forget; None: the record's key is no document's id
+    name: bytes | None
+    """The name of the documents to forget (`format.name_of`), without a scope those of all scopes.
+    None: the record's key is no document's id."""
     replaces: bool = False  # whether the record is their new version
 
 
@@ -83,24 +89,28 @@ class Forgetting:
     def of(
         cls,
         tombstones: Sequence[Tombstone],
-        ids: Sequence[str],
+        names: Sequence[tuple[str, bytes]],
         index: Index,
         *,
         first_ordinal: int,
         records: Sequence[int],
     ) -> Forgetting:
-        """Return what *tombstones* forget in a batch with these *ids*, or raise `CutBatch`.
+        """Return what *tombstones* forget in a batch, or raise `CutBatch`.
 
-        *records* are the places of the documents among the batch's records.
+        *names* are the ids and scopes of the batch's documents, and *records* are their places
+        among the batch's records.
         """
-        if not any(each.id is not None for each in tombstones):
+        if not any(each.name is not None for each in tombstones):
             return cls(first_ordinal, tombstones, NOBODY, NOBODY, NOBODY)
-        waiting = _Named(tombstones, ids, index, first_ordinal)
+        waiting = _Named(tombstones, names, index, first_ordinal)
         found: dict[int, tuple[int, int]] = {}
         for cause, each in enumerate(tombstones):
             end = first_ordinal + each.before
             theirs = waiting.of(cause)
             while theirs and theirs[-1] < end:
+                if theirs[-1] in found:  # by a tombstone of another name: of all scopes, or of one
+                    theirs.pop()
+                    continue
                 if len(found) == FORGET_MAX:
                     raise CutBatch(each.row, None if each.row else np.array([*found], np.int64))
                 found[theirs.pop()] = each.before, cause
@@ -158,17 +168,22 @@ class _Named:
     """Looks up the documents of each tombstone's id, in the index and the batch, latest first."""
 
     def __init__(
-        self, tombstones: Sequence[Tombstone], ids: Sequence[str], index: Index, first_ordinal: int
+        self,
+        tombstones: Sequence[Tombstone],
+        names: Sequence[tuple[str, bytes]],
+        index: Index,
+        first_ordinal: int,
     ) -> None:
         self._tombstones, self._index = tombstones, index
-        self._own: dict[str, list[int]] = {}
-        for row, id_ in enumerate(ids):
-            self._own.setdefault(id_, []).append(first_ordinal + row)
-        self._known: dict[str, list[int]] = {}
+        self._own: dict[bytes, list[int]] = {}
+        for ordinal, (id_, scope) in enumerate(names, start=first_ordinal):
+            for name in {name_of(id_), name_of(id_, scope)}:
+                self._own.setdefault(name, []).append(ordinal)
+        self._known: dict[bytes, list[int]] = {}
 
     def of(self, cause: int) -> list[int]:
         """Return the ordinals that a tombstone names, latest first; later ones share the list."""
-        name = self._tombstones[cause].id
+        name = self._tombstones[cause].name
         if name is None:
             return []
         if name not in self._known:
@@ -176,7 +191,7 @@ class _Named:
         return self._known[name]
 
     def _ask(self, cause: int) -> None:
-        coming = {each.id: None for each in self._tombstones[cause : cause + ASK_AT_ONCE]}
+        coming = {each.name: None for each in self._tombstones[cause : cause + ASK_AT_ONCE]}
         names = [name for name in coming if name is not None and name not in self._known]
         for name, stored in zip(names, self._index.named(names, FORGET_MAX + 1), strict=True):
             self._known[name] = [*stored.tolist(), *self._own.get(name, ())][::-1]
@@ -218,15 +233,15 @@ def removals_of(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None
         return None  # nearly every batch
     starts = range(0, len(ordinals), FETCH_AT_ONCE)
     parts = [_removals(ordinals[at : at + FETCH_AT_ONCE], index, keys_of) for at in starts]
-    numbers, keys, signatures, ids = zip(*parts, strict=True)
+    numbers, keys, signatures, names = zip(*parts, strict=True)
     removed = np.concatenate(numbers)
     if not len(removed):
         return None
-    return Removals(removed, np.concatenate(keys), np.concatenate(signatures), [*chain(*ids)])
+    return Removals(removed, np.concatenate(keys), np.concatenate(signatures), [*chain(*names)])
 
 
-def _removals(ordinals: I64, index: Index, keys_of: KeysOf) -> tuple[I64, U64, U8, Sequence[str]]:
-    """Return ordinals, keys, signatures and ids of some documents, without samples or payloads."""
+def _removals(ordinals: I64, index: Index, keys_of: KeysOf) -> tuple[I64, U64, U8, list[bytes]]:
+    """Return ordinals, keys, signatures and names of some documents, without samples."""
     documents = index.fetch(ordinals)
     contents = documents.contents
-    return documents.ordinals, keys_of(contents), contents.splitters, documents.ids
+    return documents.ordinals, keys_of(contents), contents.splitters, names_of(documents)

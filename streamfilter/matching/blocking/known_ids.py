@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamfilter.index.protocol import Index
+from streamfilter.index.protocol import Documents, Index
 from streamfilter.matching.blocking.forgetting import FORGET_MAX, NEVER, known_as
 from streamfilter.matching.blocking.visibility import Visibility
 from streamfilter.similarity.columns import I64, Flags
@@ -22,15 +22,20 @@ from streamfilter.similarity.columns import I64, Flags
 NONE = -1
 
 
-def remembered_under(ids: Sequence[str], visible: Visibility, index: Index) -> I64:
-    """Return (n,) the ordinal of the index's document that each row of *ids* may see; `NONE`."""
-    distinct = [id_ for id_ in dict.fromkeys(ids) if known_as(id_)]
+def known_names(documents: Documents) -> list[bytes | None]:
+    """Return the name under which each of *documents* is known."""
+    return [*map(known_as, documents.ids, documents.contents.scopes)]
+
+
+def remembered_under(names: Sequence[bytes | None], visible: Visibility, index: Index) -> I64:
+    """Return (n,) the ordinal of the index's document that each row of *names* may see; `NONE`."""
+    distinct = [name for name in dict.fromkeys(names) if name is not None]
     # Documents that the horizon has passed are still stored, and may be more than we read.
     since = int(visible.since.min(initial=NEVER))
     named = dict(zip(distinct, index.named(distinct, FORGET_MAX, since), strict=True))
-    found = np.full(len(ids), NONE)
-    for row, id_ in enumerate(ids):
-        ordinals = named.get(id_)
+    found = np.full(len(names), NONE)
+    for row, name in enumerate(names):
+        ordinals = None if name is None else named.get(name)
         if ordinals is not None and len(ordinals):
             seen = ordinals[visible.meets(np.full(len(ordinals), row), ordinals)]
             found[row] = seen[0] if len(seen) else NONE
@@ -40,11 +45,13 @@ def remembered_under(ids: Sequence[str], visible: Visibility, index: Index) -> I
 class SharedIds:
     """The rows of a batch that bear an id which another row bears, too."""
 
-    def __init__(self, ids: Sequence[str], visible: Visibility, *, first_ordinal: int) -> None:
-        rows: dict[str, list[int]] = {}
-        for row, id_ in enumerate(ids):
-            if known_as(id_):
-                rows.setdefault(id_, []).append(row)
+    def __init__(
+        self, names: Sequence[bytes | None], visible: Visibility, *, first_ordinal: int
+    ) -> None:
+        rows: dict[bytes, list[int]] = {}
+        for row, name in enumerate(names):
+            if name is not None:
+                rows.setdefault(name, []).append(row)
         self._groups = [group for group in rows.values() if len(group) > 1]
         self._visible, self._first = visible, first_ordinal
 

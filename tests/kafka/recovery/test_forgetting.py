@@ -105,6 +105,35 @@ def test_a_deleted_row_is_forgotten_by_the_id_inside_its_key(stage: Stage) -> No
     assert [each.key for each in outputs["unique"]] == keys
 
 
+def test_an_id_is_forgotten_in_one_scope_or_in_all(stage: Stage, capsys) -> None:
+    """Two tenants have a row 7, and nothing comes back after the disk is lost."""
+
+    def row(id_: str, tenant: str, *more: str) -> Input:
+        value = {"id": id_, "tenant": tenant, "text": " ".join((TEXT, *more))}
+        return Input(json.dumps(value).encode(), key=b"k", timestamp=TIMESTAMP)
+
+    given = {**FORGET, "index": {"scope_field": "/tenant"}}
+    config = ["--config", str(stage.configuration(**given))]
+    stage.produce([row("7", "north"), row("7", "south")])
+    run(stage, **given)
+    assert main(["forget", *config, "7"]) == 0
+    assert "7: 2 documents" in capsys.readouterr().err
+    assert main(["forget", *config, "--scope", "north", "7"]) == 0
+    assert "7: 1 document" in capsys.readouterr().err
+    assert main(["forget", *config, "--scope", "north", "7", "--yes"]) == 0
+    shutil.rmtree(stage.directory / "state")
+    stage.produce([row("8", "north"), row("8", "south")])
+    assert run(stage, **given)["streamfilter_forgotten_documents_total"] == 1
+    stage.produce([tombstone(b"8"), tombstone(b"7"), row("9", "south"), row("9", "north")])
+    assert run(stage, **given)["streamfilter_forgotten_documents_total"] == 2
+    outputs = stage.outputs()
+    assert [header(each, "__streamfilter.match.id") for each in outputs["duplicates"]] == ["7"]
+    out = [json.loads(each.value) for each in outputs["unique"] if each.value]
+    names = [each["id"] + each["tenant"][0] for each in out]
+    assert names == ["7n", "7s", "8n", "9s", "9n"]
+    assert main(["forget", *config, "--set", "index.scope_field=null", "--scope", "n", "7"]) == 64
+
+
 UPDATE = {"input": {"known_id": "update"}, "kafka": STATIC["kafka"]}
 STEPS = ("batch.decided", "transaction.begun", "transaction.produced", "transaction.flushed",
          "transaction.committed", "forget.begun", "index.applied")  # fmt: skip
