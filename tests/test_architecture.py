@@ -22,10 +22,11 @@ FLOOR_PLAN = {
     # room: whom it may import; read from the top, imports point down
     "__main__": "cli",
     "cli": "commands process",
-    "commands": "bench demo preflight kafka files quality assembly monitoring config collection "
+    "commands": "bench demo inquiry preflight kafka files quality assembly monitoring config "
     "documents matching entities similarity index process stories",
     "demo": "bench kafka engine quality config documents matching process stories",
     "bench": "documents files similarity stories",
+    "inquiry": "files assembly config documents matching entities similarity index process",
     "preflight": "kafka files assembly monitoring quality config documents index process "
     "similarity cleaning",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches

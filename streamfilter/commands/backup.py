@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from streamfilter.commands.options import Named, as_json, config_options, load, output_option
-from streamfilter.commands.states import as_fields, failing, found_state_option, line, state_of
+from streamfilter.commands.options import Named, answer, config_options, output_option
+from streamfilter.commands.states import failing, found_state_option, state_of
 from streamfilter.index.directory.backup import back_up
-from streamfilter.index.directory.seed_file import seed_at
-from streamfilter.process import standard
+from streamfilter.index.directory.backup_manifest import CopiedIndexes
 
 EPILOG = """\b
 Examples:
@@ -28,21 +28,9 @@ copy contains the index's seed: keep it as private as the index itself.
 @output_option
 @found_state_option
 @click.argument("target", type=Named(path_type=Path))
-def command(
-    files: tuple[Path, ...],
-    overrides: tuple[str, ...],
-    output: str,
-    state: Path | None,
-    target: Path,
-) -> None:
+def command(target: Path, output: str, **given: Any) -> None:
     """Copy the index of a running (or stopped) service into the new directory TARGET."""
-    config = load(files, overrides)
-    directory, seed_file = state_of(config, state, files), config.index.seed_file
+    state, seed = state_of(given)
     with failing(target):
-        copied = back_up(directory, target, seed=seed_at(seed_file))
-    if output == "json":
-        standard.answer(
-            as_json({"target": str(target), "indexes": [as_fields(each) for each in copied]})
-        )
-    else:
-        standard.answer("\n".join(f"{target}/{line(each)}" for each in copied))
+        copied = back_up(state, target, seed=seed)
+    answer(CopiedIndexes("target", target, copied), output)

@@ -40,12 +40,9 @@ Exit code 1 if a result is wrong: a record lost, recall, precision. Speed fails 
 @click.option("--text", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               metavar="FILE", help="JSON Lines with a text field, measured too.")  # fmt: skip
 def command(
-    json_path: Path | None,
-    only: tuple[str, ...],
-    quick: bool,
-    repeat: int | None,
+    json_path: Path | None, only: tuple[str, ...], quick: bool, repeat: int | None,
     text: Path | None,
-) -> int:
+) -> int:  # fmt: skip
     """Measure speed on realistic text, and check the results while at it."""
     options = Options(repeat=repeat or (1 if quick else 5), quick=quick, text=text, say=say)
     answers = measured(only or tuple(catalogue.BENCHMARKS), options, json_path)

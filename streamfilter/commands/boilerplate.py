@@ -43,39 +43,26 @@ A topic is read by a consumer that joins no group and commits nothing.
 
 
 @click.command("boilerplate", epilog=EPILOG)
-@click.argument("inputs", nargs=-1, metavar="[FILE...]", shell_complete=options.completed_files)
+@options.inputs_argument("[FILE...]")
 @click.option("--topic", help="Read the latest records of this topic instead of files.")
-@click.option(
-    "-o", "--table", type=options.Named(dir_okay=False, path_type=Path), metavar="PATH",
-    help="File for the table.",
-)  # fmt: skip
+@click.option("-o", "--table", type=options.Named(dir_okay=False, path_type=Path), metavar="PATH",
+              help="File for the table.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what the table would hold and change.")
-@click.option(
-    "--share", type=options.Number(0, 1, max_open=True), default=0.001, show_default=True,
-    help="Share of the documents that a shingle stands in at least.",
-)  # fmt: skip
-@click.option(
-    "--at-least", type=click.IntRange(2), default=10, show_default=True, metavar="N",
-    help="Documents that it stands in at least, however small the sample is.",
-)  # fmt: skip
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=100_000, show_default=True, metavar="N",
-    help="Records to read at most.",
-)  # fmt: skip
+@click.option("--share", type=options.Number(0, 1, max_open=True), default=0.001,
+              show_default=True,
+              help="Share of the documents that a shingle stands in at least.")  # fmt: skip
+@click.option("--at-least", type=click.IntRange(2), default=10, show_default=True, metavar="N",
+              help="Documents that it stands in at least, however small the sample is."
+              )  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=100_000, show_default=True,
+              metavar="N", help="Records to read at most.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @file_options
 @options.config_options
 def command(
-    inputs: tuple[str, ...],
-    topic: str | None,
-    table: Path | None,
-    dry_run: bool,
-    share: float,
-    at_least: int,
-    limit: int,
-    as_json: bool,
-    **others: Any,
-) -> int:
+    inputs: tuple[str, ...], topic: str | None, table: Path | None, dry_run: bool, share: float,
+    at_least: int, limit: int, as_json: bool, **others: Any,
+) -> int:  # fmt: skip
     """Write a table of the shingles that many documents of a sample share.
 
     Menus, footers and cookie banners stand in many documents, and hide whether two texts are the
@@ -105,7 +92,7 @@ def command(
         if table is not None and not dry_run and len(found.table):
             write_whole(table, found.table.to_bytes())
     report = BoilerplateReport(found, len(broken))
-    standard.answer(options.as_json(report.as_json()) if as_json else report.as_text())
+    options.answer(report, "json" if as_json else "text")
     if not len(found.table):
         raise Stop(
             f"no shingle stands in {found.table.sample.least:,} documents; no table was written\n"

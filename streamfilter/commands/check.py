@@ -11,8 +11,6 @@ import click
 
 from streamfilter.commands import options
 from streamfilter.preflight.report import preflight
-from streamfilter.process import standard
-from streamfilter.process.logs import MASKER
 from streamfilter.stops import ExitCode
 
 EXAMPLES = """\b
@@ -43,8 +41,7 @@ def command(
     """
     options.say_unread(files)
     found = preflight(options.read(files, overrides), connect=connect, create=create)
-    said = options.as_json(found.as_json()) if output == "json" else found.as_text()
-    standard.answer(MASKER.mask(said))  # librdkafka quotes the values that it refuses
+    options.answer(found, output, masked=True)  # librdkafka quotes the values that it refuses
     if found.only_unreachable:
         return ExitCode.TEMPORARY
     return ExitCode.CONFIG if found.wrong else ExitCode.OK

@@ -37,56 +37,26 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
 
 
 @click.command("demo", epilog=EXAMPLES)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(1, 3_600),
-    default=30.0,
-    show_default=True,
-    help="How long stories arrive.",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(1, 1_000),
-    default=100.0,
-    show_default=True,
-    help="Stories a second.",
-)
-@click.option(
-    "--stories",
-    "count",
-    type=click.IntRange(1),
-    help="End after this many stories, if that is earlier.",
-)
-@click.option(
-    "--http",
-    "address",
-    metavar="HOST:PORT",
-    help=f"Where the page and /metrics are.  [default: 127.0.0.1:{HTTP_PORT}, or a free port]",
-)
-@click.option(
-    "--broker",
-    metavar="HOST:PORT",
-    help="A running Kafka, without a password.  [default: an embedded broker]",
-)
-@click.option(
-    "--format",
-    type=click.Choice(["json", "avro"]),
-    default="json",
-    show_default=True,
-    help="What records are.",
-)
-@click.option(
-    "--seed", type=int, default=1, show_default=True, help="Number that the stories are made from."
-)
+@click.option("--seconds", type=click.FloatRange(1, 3_600), default=30.0, show_default=True,
+              help="How long stories arrive.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(1, 1_000), default=100.0, show_default=True,
+              help="Stories a second.")  # fmt: skip
+@click.option("--stories", "count", type=click.IntRange(1),
+              help="End after this many stories, if that is earlier.")  # fmt: skip
+@click.option("--http", "address", metavar="HOST:PORT",
+              help="Where the page and /metrics are.  "
+                   f"[default: 127.0.0.1:{HTTP_PORT}, or a free port]")  # fmt: skip
+@click.option("--broker", metavar="HOST:PORT",
+              help="A running Kafka, without a password.  "
+                   "[default: an embedded broker]")  # fmt: skip
+@click.option("--format", type=click.Choice(["json", "avro"]), default="json", show_default=True,
+              help="What records are.")  # fmt: skip
+@click.option("--seed", type=int, default=1, show_default=True,
+              help="Number that the stories are made from.")  # fmt: skip
 def command(
-    seconds: float,
-    rate: float,
-    count: int | None,
-    address: str | None,
-    broker: str | None,
-    format: str,
-    seed: int,
-) -> int:
+    seconds: float, rate: float, count: int | None, address: str | None, broker: str | None,
+    format: str, seed: int,
+) -> int:  # fmt: skip
     """See it work: stories come back in disguise, and the filter finds them.
 
     A news-like stream (republished with headers, footers and adverts, cropped, updated,

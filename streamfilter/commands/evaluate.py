@@ -9,11 +9,23 @@ from typing import Any
 import click
 
 from streamfilter.assembly import reader_for
-from streamfilter.commands.options import as_json, completed_files, output_option, plot_option
+from streamfilter.commands.options import (
+    answer,
+    file_option,
+    inputs_argument,
+    output_option,
+    plot_option,
+)
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
-from streamfilter.files.evaluation import Sampled, evaluate_sample, read_run, read_truth, run_now
+from streamfilter.files.evaluation import (
+    Evaluation,
+    evaluate_sample,
+    read_run,
+    read_truth,
+    run_now,
+)
 from streamfilter.files.inputs import check_read_again
 from streamfilter.files.outputs import write_whole
 from streamfilter.files.summary import all_broken
@@ -22,7 +34,6 @@ from streamfilter.monitoring.curve_picture import Curve, Dot, Dots, picture
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.judge import evaluate
-from streamfilter.quality.report import Report
 from streamfilter.quality.run import Run
 from streamfilter.quality.sample.text_sample import BruteForceSample
 from streamfilter.stops import ExitCode
@@ -52,32 +63,18 @@ one. Also if a share is below its --min.
 
 
 @click.command("evaluate", epilog=EPILOG)
-@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completed_files)
-@click.option("--pairs", metavar="TRUTH", shell_complete=completed_files,
-              help="The true pairs (TSV, also .gz).")  # fmt: skip
-@click.option(
-    "--sample",
-    type=click.IntRange(2),
-    default=5_000,
-    show_default=True,
-    metavar="N",
-    help="Records to judge by brute force, without --pairs.",
-)
+@inputs_argument("INPUT...")
+@file_option("--pairs", "The true pairs (TSV, also .gz).", metavar="TRUTH")
+@click.option("--sample", type=click.IntRange(2), default=5_000, show_default=True, metavar="N",
+              help="Records to judge by brute force, without --pairs.")  # fmt: skip
 @plot_option("Draw the measured S-curve over the theory, without --pairs.")
-@click.option("--unique", metavar="PATH", shell_complete=completed_files,
-              help="The unique output of a run of filter.")  # fmt: skip
-@click.option("--duplicates", metavar="PATH", shell_complete=completed_files,
-              help="Its duplicates.")  # fmt: skip
-@click.option("--dead-letter", metavar="PATH", shell_complete=completed_files,
-              help="Its dead letters, if it wrote any.")  # fmt: skip
+@file_option("--unique", "The unique output of a run of filter.")
+@file_option("--duplicates", "Its duplicates.")
+@file_option("--dead-letter", "Its dead letters, if it wrote any.")
 @click.option("--topics", is_flag=True, help="Judge the topics of --config instead of files.")
-@click.option(
-    "--recall-from",
-    type=click.FloatRange(0, 1),
-    metavar="J",
-    help="A document is expected to be withheld if an earlier kept one is this similar [.84; by "
-    "brute force: the threshold].",
-)
+@click.option("--recall-from", type=click.FloatRange(0, 1), metavar="J",
+              help="A document is expected to be withheld if an earlier kept one is this similar "
+                   "[.84; by brute force: the threshold].")  # fmt: skip
 @click.option("--precision-from", type=click.FloatRange(0, 1), metavar="J",
               help="A withheld document is right if its match is this similar [.76; by brute "
                    "force: the threshold].")  # fmt: skip
@@ -86,18 +83,10 @@ one. Also if a share is below its --min.
 @similarity_options
 @output_option
 def command(
-    inputs: tuple[str, ...],
-    pairs: str | None,
-    sample: int,
-    plot: Path | None,
-    topics: bool,
-    recall_from: float | None,
-    precision_from: float | None,
-    min_recall: float,
-    min_precision: float,
-    output: str,
-    **others: Any,
-) -> int:
+    inputs: tuple[str, ...], pairs: str | None, sample: int, plot: Path | None, topics: bool,
+    recall_from: float | None, precision_from: float | None, min_recall: float,
+    min_precision: float, output: str, **others: Any,
+) -> int:  # fmt: skip
     """Compare a run with the true similarities: lost records, recall, precision.
 
     INPUT are the input files of the run, in their order.
@@ -112,25 +101,19 @@ def command(
         if pairs is None:
             _check_sample(config, topics, others, plot)
             seed = seed_of(others, config)
-            sampled = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
-            report = sampled.report
+            found = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
         else:
             run = _topics_run(config) if topics else _files_run(config, inputs, others)
-            sampled, report = None, evaluate(run, read_truth(pairs), **shares)
-            for note in () if report.sound else run.notes:
+            found = Evaluation(evaluate(run, read_truth(pairs), **shares), None)
+            for note in () if found.report.sound else run.notes:
                 standard.say(note)
+    report = found.report
     if report.given and report.verdicts[Verdict.REJECTED.value] == report.given:
         raise all_broken(report.given)  # a report of nothing but zeros would look like an answer
-    if sampled is not None and plot is not None:
-        write_whole(plot, _measured_picture(sampled, format=plot.suffix.lower()[1:]))
-    if output == "json":
-        extra = {} if sampled is None else {"sample": sampled.sample.as_json()}
-        standard.answer(as_json({**report.as_json(), **extra}))
-    else:
-        standard.answer(report.as_text(**shares))
-        if sampled is not None:
-            standard.answer(f"\n{sampled.sample.as_text()}")
-    return ExitCode.OK if _passes(report, min_recall, min_precision) else UNSOUND
+    if plot is not None and pairs is None:
+        write_whole(plot, _picture(found, format=plot.suffix.lower()[1:]))
+    answer(found, output)
+    return ExitCode.OK if report.passes(min_recall, min_precision) else UNSOUND
 
 
 def _check_sample(config: Config, topics: bool, others: dict[str, Any], plot: Path | None) -> None:
@@ -171,9 +154,9 @@ def _topics_run(config: Config) -> Run:
     return read_topics(config, reader_for(config))
 
 
-def _measured_picture(sampled: Sampled, *, format: str) -> bytes:
+def _picture(found: Evaluation, *, format: str) -> bytes:
     """Return the measured curve over the theoretical one, with the run's recall and precision."""
-    report, sample = sampled.report, sampled.sample
+    report, sample = found.report, found.sample
     assert isinstance(sample, BruteForceSample), "checked: records have no S-curve"
     dots = [Dot(each.similarity, each.share, *each.interval) for each in sample.curve]
     return picture(
@@ -184,10 +167,3 @@ def _measured_picture(sampled: Sampled, *, format: str) -> bytes:
         threshold=sample.threshold,
         format=format,
     )
-
-
-def _passes(report: Report, min_recall: float, min_precision: float) -> bool:
-    """Return True if nothing is broken and no share too low; a share of nothing is not."""
-    recall = 1.0 if report.recall is None else report.recall
-    precision = 1.0 if report.precision is None else report.precision
-    return report.sound and recall >= min_recall and precision >= min_precision

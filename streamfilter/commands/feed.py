@@ -43,17 +43,12 @@ Examples:
 @click.option("--rate", type=options.Number(0.1, 20_000), default=100.0, show_default=True,
               help="Stories a second.")  # fmt: skip
 @click.option("--seconds", type=options.Number(0), help="How long; by default until it is stopped.")
-@click.option(
-    "--seed", type=int, default=1, show_default=True, help="Number that the stories are made from."
-)
+@click.option("--seed", type=int, default=1, show_default=True,
+              help="Number that the stories are made from.")  # fmt: skip
 def command(
-    files: tuple[Path, ...],
-    overrides: tuple[str, ...],
-    partitions: int | None,
-    rate: float,
-    seconds: float | None,
-    seed: int,
-) -> int:
+    files: tuple[Path, ...], overrides: tuple[str, ...], partitions: int | None, rate: float,
+    seconds: float | None, seed: int,
+) -> int:  # fmt: skip
     """Write a news-like stream with planted near-duplicates to the configured input topic.
 
     Never use it on a topic with real data. Of a hundred stories about fifty are duplicates of

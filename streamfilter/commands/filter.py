@@ -8,14 +8,20 @@ from typing import Any
 
 import click
 
-from streamfilter.commands.options import Named, completed_files, output_option
+from streamfilter.commands.options import (
+    Named,
+    as_json,
+    dead_letter_option,
+    file_option,
+    inputs_argument,
+    output_option,
+)
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.formats.lines import STDIN
 from streamfilter.files.keep_longest import KEEPS, filter_keeping_longest
 from streamfilter.files.run import FileRun, filter_files
-from streamfilter.files.summary import Summary, all_broken
-from streamfilter.matching.verdict import envelope
+from streamfilter.files.summary import all_broken
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode
@@ -43,59 +49,24 @@ outputs, byte for byte (--seed).
 
 
 @click.command("filter", epilog=EPILOG)
-@click.argument(
-    "inputs", nargs=-1, required=True, metavar="INPUT...", shell_complete=completed_files
-)
-@click.option(
-    "--unique",
-    required=True,
-    metavar="PATH",
-    shell_complete=completed_files,
-    help="Lines or rows to keep (- for stdout).",
-)
-@click.option(
-    "--duplicates",
-    required=True,
-    metavar="PATH",
-    shell_complete=completed_files,
-    help="Withheld lines with their evidence.",
-)
-@click.option(
-    "--dead-letter",
-    metavar="PATH",
-    shell_complete=completed_files,
-    help="File for lines that cannot be read. Without it the first such line stops the command "
-    "(exit 65). With it, only a file of nothing else does.",
-)
-@click.option(
-    "--keep",
-    type=click.Choice(KEEPS),
-    default=KEEPS[0],
-    show_default=True,
-    help="Which document of a group is kept. longest reads the files twice, and keeps no state.",
-)
-@click.option(
-    "--state",
-    type=Named(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Keep the index in this directory. Without it, the index is removed after the run.",
-)
-@click.option(
-    "--stdin-name", default=STDIN, metavar="NAME", help="Name of standard input for --state."
-)
+@inputs_argument("INPUT...", required=True)
+@file_option("--unique", "Lines or rows to keep (- for stdout).", required=True)
+@file_option("--duplicates", "Withheld lines with their evidence.", required=True)
+@dead_letter_option
+@click.option("--keep", type=click.Choice(KEEPS), default=KEEPS[0], show_default=True,
+              help="Which document of a group is kept. longest reads the files twice, and keeps no "
+                   "state.")  # fmt: skip
+@click.option("--state", type=Named(file_okay=False, path_type=Path), metavar="DIR",
+              help="Keep the index in this directory. Without it, the index is removed after the "
+                   "run.")  # fmt: skip
+@click.option("--stdin-name", default=STDIN, metavar="NAME",
+              help="Name of standard input for --state.")  # fmt: skip
 @similarity_options
 @output_option
 def command(
-    inputs: tuple[str, ...],
-    unique: str,
-    duplicates: str,
-    dead_letter: str | None,
-    keep: str,
-    state: Path | None,
-    stdin_name: str,
-    output: str,
-    **similarity: Any,
-) -> int:
+    inputs: tuple[str, ...], unique: str, duplicates: str, dead_letter: str | None, keep: str,
+    state: Path | None, stdin_name: str, output: str, **similarity: Any,
+) -> int:  # fmt: skip
     """Keep the first of every group of near-duplicate lines, or rows, of files.
 
     INPUT is JSON Lines, CSV or Avro, plain or packed (gzip, bzip2, xz, Zstandard), or Parquet
@@ -116,38 +87,11 @@ def command(
     with INTERRUPTION.listening(), over_files("filtering", inputs) as advanced:
         run = filter_keeping_longest if keep == "longest" else filter_files
         summary = run(config, job, advanced=advanced)
-    _print(summary, time.monotonic() - started, output)
+    summary.seconds = time.monotonic() - started
+    if output == "json":
+        standard.answer(as_json(summary))
+    else:
+        standard.say(summary.as_text())  # an output may be standard output
     if summary.records and summary.places["dead_letter"] == summary.records:
         raise all_broken(summary.records)
     return ExitCode.OK
-
-
-def _print(summary: Summary, seconds: float, output: str) -> None:
-    rate = summary.records / seconds if seconds > 0 else 0.0
-    if output == "json":
-        figures = {"seconds": round(seconds, 3), "records_per_second": round(rate)}
-        standard.answer(envelope.pretty({**summary.as_json(), **figures}))
-    else:
-        standard.say(summary_line(summary, seconds, rate))
-
-
-def summary_line(summary: Summary, seconds: float, rate: float) -> str:
-    """Return the counts as a line: what came in, and each place with what went there."""
-    places = summary.places
-    verdicts = {verdict.value: count for verdict, count in summary.verdicts.items()}
-    parts = [
-        f"{places['unique']:,} unique",
-        f"{places['duplicates']:,} duplicates ({verdicts.get('exact_duplicate', 0):,} exact, "
-        f"{verdicts.get('near_duplicate', 0):,} near)",
-        f"{places['dead_letter']:,} broken",
-    ]
-    if places["dropped"]:
-        parts.append(f"{places['dropped']:,} dropped")
-    unjudged = verdicts.get("passthrough", 0)
-    note = f"; {unjudged:,} of the unique were not judged (empty or short)" if unjudged else ""
-    again = f"; {summary.reread:,} re-read" if summary.reread else ""
-    again += f"; {summary.updates:,} updates" if summary.updates else ""
-    return (
-        f"{summary.records:,} records = {' + '.join(parts)}{note}{again}; "
-        f"{seconds:.1f} s, {rate:,.0f} records/s"
-    )

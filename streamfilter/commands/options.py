@@ -1,4 +1,4 @@
-"""Shared by the commands: the configuration from the command line, JSON for the answers."""
+"""Options of several commands, the configuration that they stand for, and the printed answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol
 
 import click
 
@@ -15,10 +15,22 @@ from streamfilter.config.loading import Reading, load_config, read_config
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+"""A decorator that adds to a command."""
 
 STARTER = "streamfilter.yaml"
 """Path that `init` writes by default."""
+
+
+def added(*options: Option) -> Option:
+    """Return the decorator that adds *options* to a command, in their order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def _keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -65,18 +77,37 @@ class PictureFile(click.Path):
 
         path = Path(str(super().convert(value, param, ctx)))
         if path.suffix.lower()[1:] not in FORMATS:
-            cure = f"name it {path.with_suffix('.svg')}"
-            self.fail(
-                f"{path}: a picture's name ends in .{', .'.join(FORMATS)}; {cure}", param, ctx
-            )
+            named = f"a picture's name ends in .{', .'.join(FORMATS)}"
+            self.fail(f"{path}: {named}; name it {path.with_suffix('.svg')}", param, ctx)
         require_matplotlib()
         return path
 
 
-def plot_option(help: str) -> Callable[[Command], Command]:
+def plot_option(help: str) -> Option:
     """Return the option ``--plot FILE.svg`` (parameter ``plot``)."""
     kind = PictureFile(dir_okay=False, path_type=Path)
     return click.option("--plot", type=kind, metavar="FILE.svg", help=help)
+
+
+def file_option(name: str, help: str, *, metavar: str = "PATH", required: bool = False) -> Option:
+    """Return the option *name* for a file, which a shell completes; ``-`` may be one."""
+    return click.option(
+        name, metavar=metavar, required=required, shell_complete=completed_files, help=help
+    )
+
+
+def inputs_argument(metavar: str, *, required: bool = False) -> Option:
+    """Return the argument for any number of files (parameter ``inputs``)."""
+    return click.argument(
+        "inputs", nargs=-1, required=required, metavar=metavar, shell_complete=completed_files
+    )
+
+
+dead_letter_option = file_option(
+    "--dead-letter",
+    "File for lines that cannot be read. Without it the first such line stops the command "
+    "(exit 65). With it, only a file of nothing else does.",
+)
 
 
 def once(_: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> Any:
@@ -90,41 +121,20 @@ def once(_: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> 
     return values[0] if values else None
 
 
-_FILES = click.option(
-    "--config",
-    "-c",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    envvar="STREAMFILTER_CONFIG",
-    help="YAML file; may be given again, later files win.",
-)
-_SETTINGS = click.option(
-    "--set",
-    "-s",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=_keys,
-    help="One setting, such as similarity.threshold=0.9; wins over files and environment.",
-)
-_OUTPUT = click.option(
-    "--output",
-    "-o",
-    type=click.Choice(["text", "json"]),
-    default="text",
+config_options = added(
+    click.option("--config", "-c", "files", multiple=True, type=click.Path(path_type=Path),
+                 envvar="STREAMFILTER_CONFIG",
+                 help="YAML file; may be given again, later files win."),
+    click.option("--set", "-s", "overrides", multiple=True, metavar="KEY=VALUE",
+                 shell_complete=_keys, help="One setting, such as similarity.threshold=0.9; wins "
+                                            "over files and environment."),
+)  # fmt: skip
+"""``--config`` and ``--set`` (parameters ``files`` and ``overrides``)."""
+
+output_option = click.option(
+    "--output", "-o", type=click.Choice(["text", "json"]), default="text",
     help="Format of the answer on standard output.",
-)
-
-
-def config_options(command: Command) -> Command:
-    """Add ``--config`` and ``--set`` (parameters ``files`` and ``overrides``)."""
-    return _FILES(_SETTINGS(command))
-
-
-def output_option(command: Command) -> Command:
-    """Add ``-o text|json`` (parameter ``output``)."""
-    return _OUTPUT(command)
+)  # fmt: skip
 
 
 def load(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Config:
@@ -148,7 +158,7 @@ def read(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Reading:
 
 
 def say_unread(files: tuple[Path, ...]) -> None:
-    """Report a configuration in this directory that no option names, to explain the defaults."""
+    """Answer a configuration in this directory that no option names, to explain the defaults."""
     if not files and os.path.isfile(STARTER):
         standard.say(
             f"{STARTER} in this directory is not read, because no --config is given; to use it: "
@@ -161,9 +171,29 @@ def set_up_logging(config: Config) -> None:
     logs.configure(config.log.level, config.log.format, secrets=config.secrets())
 
 
-def as_json(value: object) -> str:
-    """Return *value* as indented JSON for standard output."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+class JsonAnswer(Protocol):
+    """The answer of a command, as JSON values."""
+
+    def as_json(self) -> object:
+        """Return it for programs."""
+
+
+class Answer(JsonAnswer, Protocol):
+    """The answer of a command in both of its forms."""
+
+    def as_text(self) -> str:
+        """Return it for people."""
+
+
+def as_json(report: JsonAnswer) -> str:
+    """Return *report* as indented JSON."""
+    return json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+
+
+def answer(report: Answer, output: str, *, masked: bool = False) -> None:
+    """Print *report* as `output_option` says; *masked*: without secrets that a library quotes."""
+    text = as_json(report) if output == "json" else report.as_text()
+    standard.answer(logs.MASKER.mask(text) if masked else text)
 
 
 def text_of(argument: str) -> str:

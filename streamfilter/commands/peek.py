@@ -12,8 +12,6 @@ import click
 
 from streamfilter.commands import options
 from streamfilter.preflight.records import Look
-from streamfilter.process import standard
-from streamfilter.process.logs import MASKER
 from streamfilter.stops import ExitCode
 
 RECORDS_MAX = 1_000
@@ -40,7 +38,7 @@ not affected. Exit codes: 0, or 65 if none of the records can be read.
 
 @click.command("peek", epilog=EPILOG)
 @options.config_options
-@click.argument("inputs", nargs=-1, metavar="[FILE...]", shell_complete=options.completed_files)
+@options.inputs_argument("[FILE...]")
 @click.option(
     "-n", "--records", "count", default=5, show_default=True,
     type=click.IntRange(1, RECORDS_MAX), help="Number of records.",
@@ -51,13 +49,9 @@ not affected. Exit codes: 0, or 65 if none of the records can be read.
 )  # fmt: skip
 @options.output_option
 def command(
-    files: tuple[Path, ...],
-    overrides: tuple[str, ...],
-    inputs: tuple[str, ...],
-    count: int,
-    where: str,
-    output: str,
-) -> int:
+    files: tuple[Path, ...], overrides: tuple[str, ...], inputs: tuple[str, ...], count: int,
+    where: str, output: str,
+) -> int:  # fmt: skip
     """Show how records of the input topic, or of files, are read: id, text, or why not.
 
     For a record that cannot be read, its fields are printed, and where its text seems to be.
@@ -75,11 +69,7 @@ def command(
         sample = topic_sample.latest if where == "latest" else topic_sample.earliest
         records = sorted(sample(config, count), key=lambda record: record.timestamp)
         records = records[-count:] if where == "latest" else records[:count]
-    look = Look.at(config, records)
-    if output == "json":
-        said = options.as_json(look.as_json())
-    else:
-        said = look.as_text(", ".join(inputs) or config.input.name)
-    standard.answer(MASKER.mask(said))
+    look = Look.at(config, records, place=", ".join(inputs) or config.input.name)
+    options.answer(look, output, masked=True)
     all_broken = look.seen and len(look.broken) == len(look.seen)
     return ExitCode.BROKEN_INPUT if all_broken else ExitCode.OK

@@ -10,9 +10,9 @@ import click
 
 from streamfilter.assembly import memory_for
 from streamfilter.commands.options import (
-    as_json,
-    completed_files,
+    answer,
     config_options,
+    file_option,
     load,
     output_option,
     plot_option,
@@ -22,9 +22,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.settings.types import parse_duration
 from streamfilter.files.outputs import write_whole
 from streamfilter.monitoring.capacity import Capacity, capacity, remembered
-from streamfilter.monitoring.curve_picture import Curve, picture
 from streamfilter.preflight.plan import SAMPLE_RECORDS, ShapePlan, count_sample
-from streamfilter.process import standard
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
 from streamfilter.similarity.statistics.shape import MissesRecall, Shape, plan, require
 from streamfilter.stops import ConfigError, Problem
@@ -69,64 +67,32 @@ def duration_of(
 
 
 @click.command()
-@click.option(
-    "--threshold",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Similarity that makes a duplicate.",
-)
+@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True),
+              help="Similarity that makes a duplicate.")  # fmt: skip
 @click.option("--slots", type=click.IntRange(1, 1024), help="Slots of the signature.")
-@click.option(
-    "--recall",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Share of the pairs at the threshold that must become candidates.",
-)
-@click.option(
-    "--bands", type=click.IntRange(1, 1024), help="Number of bands: shows what this shape finds ..."
-)
+@click.option("--recall", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+              help="Share of the pairs at the threshold that must become candidates."
+              )  # fmt: skip
+@click.option("--bands", type=click.IntRange(1, 1024),
+              help="Number of bands: shows what this shape finds ...")  # fmt: skip
 @click.option("--rows", type=click.IntRange(1, 1024), help="... and slots of a band.")
-@click.option(
-    "--layout", type=click.Choice(LAYOUTS), help="bands, or keys of slots chosen at random."
-)
-@click.option(
-    "--spread",
-    callback=spread_of,
-    metavar="S:N,...",
-    help="A document has N earlier ones of similarity S: counts its candidates.",
-)
-@click.option(
-    "--sample",
-    metavar="FILE",
-    shell_complete=completed_files,
-    help=f"Count over all pairs of the first {SAMPLE_RECORDS:,} records of this file.",
-)
+@click.option("--layout", type=click.Choice(LAYOUTS),
+              help="bands, or keys of slots chosen at random.")  # fmt: skip
+@click.option("--spread", callback=spread_of, metavar="S:N,...",
+              help="A document has N earlier ones of similarity S: counts its candidates."
+              )  # fmt: skip
+@file_option("--sample", f"Count over all pairs of the first {SAMPLE_RECORDS:,} records of this "
+             "file.", metavar="FILE")  # fmt: skip
 @plot_option("Draw the S-curve into this file, too.")
 @file_options
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    metavar="R",
-    help="Documents a second: shows what an index for them takes.",
-)
-@click.option(
-    "--retention",
-    callback=duration_of,
-    metavar="T",
-    help="With --rate: how long a document is remembered, such as 30d.",
-)
-@click.option(
-    "--documents",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Most documents that are remembered.",
-)
-@click.option(
-    "--shingles",
-    type=click.IntRange(1),
-    default=170,
-    metavar="K",
-    show_default=True,
-    help="Mean number of shingles of a document.",
-)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R",
+              help="Documents a second: shows what an index for them takes.")  # fmt: skip
+@click.option("--retention", callback=duration_of, metavar="T",
+              help="With --rate: how long a document is remembered, such as 30d.")  # fmt: skip
+@click.option("--documents", type=click.IntRange(1), metavar="N",
+              help="Most documents that are remembered.")  # fmt: skip
+@click.option("--shingles", type=click.IntRange(1), default=170, metavar="K", show_default=True,
+              help="Mean number of shingles of a document.")  # fmt: skip
 @config_options
 @output_option
 def command(
@@ -173,11 +139,14 @@ def command(
         None if sample is None else count_sample(shape, at, sample, config),
         _capacity(shape, config, rate, retention, documents, shingles),
     )
-    standard.answer(as_json(found.as_json()) if output == "json" else found.as_text())
+    answer(found, output)
     if plot is not None:
-        write_whole(plot, _picture(found, plot.suffix.lower()[1:]))
+        write_whole(plot, found.picture(plot.suffix.lower()[1:]))
     if recall is not None:
-        _refuse(shape, at, recall)
+        try:
+            require(shape, threshold=at, recall=recall)
+        except MissesRecall as error:
+            raise ConfigError([Problem("plan", error.got, error.cure)]) from error
 
 
 def _planned(threshold: float, slots: int, recall: float, layout: str) -> Shape:
@@ -208,24 +177,6 @@ def _possible(shape: Shape) -> Shape:
     return shape
 
 
-def _refuse(shape: Shape, threshold: float, recall: float) -> None:
-    """Refuse a shape that misses the recall that was asked for."""
-    try:
-        require(shape, threshold=threshold, recall=recall)
-    except MissesRecall as error:
-        raise ConfigError([Problem("plan", error.got, error.cure)]) from error
-
-
-def _picture(found: ShapePlan, format: str) -> bytes:
-    points = [(i / 200, found.shape.probability(i / 200)) for i in range(201)]
-    return picture(
-        title=f"Which pairs share a key: {found.name}",
-        lines=[Curve(found.name, points)],
-        threshold=found.threshold,
-        format=format,
-    )
-
-
 def _capacity(
     shape: Shape, config: Config, rate: float | None, retention: timedelta | None,
     documents: int | None, shingles: int,
@@ -242,7 +193,5 @@ def _capacity(
             "an index of a --rate alone grows for ever; give --retention, or --documents"
         )
     most = remembered(rate=rate, retention=retention, most=documents)
-    if most is None:
-        return None
     memory = memory_for(config)
-    return capacity(shape, most, shingles=shingles, memory=memory)
+    return None if most is None else capacity(shape, most, shingles=shingles, memory=memory)

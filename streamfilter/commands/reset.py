@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,10 +19,7 @@ from streamfilter.index.directory.lock_and_marker import (
 from streamfilter.index.directory.opening import wipe_index
 from streamfilter.index.errors import file_errors
 from streamfilter.process import standard
-from streamfilter.stops import ConfigError, ExitCode, Problem, counted
-
-if TYPE_CHECKING:
-    from streamfilter.kafka.group_reset import Found
+from streamfilter.stops import ConfigError, ExitCode, Problem
 
 EPILOG = """\b
 Examples:
@@ -66,9 +62,7 @@ def command(
         group_reset.refuse_foreign(config)
     if outputs:
         group_reset.refuse_compacted(config, admin)
-    emptied = found.outputs if outputs else {}
-    for line in _lines(config, found, emptied, places):
-        standard.say(line)
+    standard.say(found.as_text(config, places, outputs=outputs))
     if not yes:
         standard.say("nothing was changed; --yes does it")
         return ExitCode.OK
@@ -116,27 +110,3 @@ def _refuse_alive(config: Config, members: tuple[str, ...], places: list[Path]) 
             with file_errors(place):
                 check_ours(place)
                 Lock(place).release()
-
-
-def _lines(config: Config, found: Found, emptied: dict[str, int], places: list[Path]) -> list[str]:
-    """Return what goes, a line for each."""
-    changelog, group = config.changelog_topic, config.kafka.group
-    lines = ["to be removed:"]
-    if found.changelog is None:
-        lines.append(f"  topic {changelog} is not there")
-    else:
-        lines.append(f"  topic {changelog}, {counted(found.changelog, 'offset')}")
-    lines += [
-        f"  the records of topic {name}, {counted(held, 'offset')}"
-        for name, held in emptied.items()
-    ]
-    lines.append(f"  the group {group}{' and its offsets' if found.group else ' is not there'}")
-    lines += [f"  the index in {place}" for place in places] or [
-        f"  there is no index in {config.index.path}"
-    ]
-    if found.waiting is not None:
-        lines.append(
-            f"then `run` begins at input.start ({config.input.start}) of {config.input.name}, "
-            f"which holds {counted(found.waiting, 'offset')}"
-        )
-    return lines

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands.options import Named, as_json, output_option
+from streamfilter.commands.options import Named, answer, output_option
 from streamfilter.commands.progress import progress
-from streamfilter.commands.states import as_fields, failing, line, state_option
+from streamfilter.commands.states import failing, state_option
 from streamfilter.index.directory.backup import restore, size_of
-from streamfilter.process import standard
+from streamfilter.index.directory.backup_manifest import CopiedIndexes
 
 EPILOG = """\b
 Example:
@@ -29,9 +29,4 @@ def command(output: str, state: Path, backup: Path) -> None:
     """Restore the index in BACKUP into a new state directory."""
     with failing(state), progress("restoring", size_of(backup)) as advanced:
         copied = restore(backup, state, advanced=advanced)
-    if output == "json":
-        standard.answer(
-            as_json({"state": str(state), "indexes": [as_fields(each) for each in copied]})
-        )
-    else:
-        standard.answer("\n".join(line(each) for each in copied))
+    answer(CopiedIndexes("state", state, copied), output)

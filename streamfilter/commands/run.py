@@ -47,11 +47,9 @@ logger = logging.getLogger("streamfilter.run")
     help="If the changelog lost its beginning, write it again from this host's whole index.",
 )
 def command(
-    files: tuple[Path, ...],
-    overrides: tuple[str, ...],
-    accept_positions: bool,
+    files: tuple[Path, ...], overrides: tuple[str, ...], accept_positions: bool,
     rewrite_changelog: bool,
-) -> int:
+) -> int:  # fmt: skip
     """Filter between Kafka topics, exactly once, until stopped.
 
     At SIGTERM or Ctrl-C it commits the current batch and ends with 0. If a call to a broker does
@@ -108,11 +106,5 @@ def _showcase_for(config: Config) -> Showcase:
 
 def _shown_of(config: Config) -> Shown:
     """Return the settings of *config* that the status shows."""
-    output, http = config.output, config.http
-    return Shown(
-        config.input.name,
-        config.kafka.group,
-        config.similarity.threshold,
-        output.mode,
-        http.show_payloads,
-    )
+    where, threshold = (config.input.name, config.kafka.group), config.similarity.threshold
+    return Shown(*where, threshold, config.output.mode, config.http.show_payloads)

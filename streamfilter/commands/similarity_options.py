@@ -1,15 +1,14 @@
-"""Shared by `filter`, `pairs` and `evaluate`: short names of the most used settings."""
+"""Options of commands that read files: short names of the most used settings."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from streamfilter.commands.options import config_options, load, once
+from streamfilter.commands.options import added, config_options, load, once
 from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.config.sources import literal
@@ -19,75 +18,39 @@ from streamfilter.process import standard
 
 SEED_MAX = 2**64 - 1
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 LINES_ARE = ("json", "jsonl")
 """Other names of ``lines``: a JSON object a line."""
 
-FILE_OPTIONS = (
-    click.option(
-        "--format",
-        "file_format",
-        type=click.Choice([*LINES_ARE, "lines", "csv", "avro", "parquet"]),
-        help="Format of the files, if their names do not show it (.csv, .avro, .parquet).",
-    ),
-    click.option(
-        "--text",
-        multiple=True,
-        metavar="POINTER",
-        help="JSON Pointer to the text [/text]; may be given again to join several fields.",
-    ),
-    click.option(
-        "--id",
-        "id_",
-        multiple=True,
-        callback=once,
-        metavar="POINTER",
-        help="JSON Pointer to the id [/id]; none: the position is the id.",
-    ),
-)
-"""Options for the format of a file's records, and where text and id are in them."""
+file_options = added(
+    click.option("--format", "file_format",
+                 type=click.Choice([*LINES_ARE, "lines", "csv", "avro", "parquet"]),
+                 help="Format of the files, if their names do not show it (.csv, .avro, "
+                      ".parquet)."),
+    click.option("--text", multiple=True, metavar="POINTER",
+                 help="JSON Pointer to the text [/text]; may be given again to join several "
+                      "fields."),
+    click.option("--id", "id_", multiple=True, callback=once, metavar="POINTER",
+                 help="JSON Pointer to the id [/id]; none: the position is the id."),
+)  # fmt: skip
+"""Options for the format of a file's records, and for text and id; see `overrides_of_files`."""
 
-_OPTIONS = (
-    *FILE_OPTIONS,
-    click.option(
-        "--threshold", type=float, metavar="J", help="Similarity that makes a duplicate [0.8]."
-    ),
-    click.option(
-        "--shingle",
-        metavar="KIND:SIZE",
-        help="word:3 (default); stopword:2 for pages with adverts and menus; char:3 to char:5 for "
-        "short texts and languages without spaces.",
-    ),
-    click.option(
-        "--seed",
-        type=click.IntRange(0, SEED_MAX),
-        metavar="N",
-        help="Number that the hashes are made from [0]. The same file and number give the same "
-        "answer. If texts may be made to collide on purpose, use --set index.seed_file=PATH, "
-        "a secret.",
-    ),
-    click.option(
-        "--workers",
-        metavar="auto|N",
-        help="Worker processes that sketch beside this one [0]; no output depends on it.",
-    ),
-)
-
-
-def similarity_options(command: Command) -> Command:
-    """Add the options to *command*; `config_of` understands them."""
-    command = config_options(command)
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def file_options(command: Command) -> Command:
-    """Add those that say how the records of files are read; see `overrides_of_files`."""
-    for option in reversed(FILE_OPTIONS):
-        command = option(command)
-    return command
+similarity_options = added(
+    file_options,
+    click.option("--threshold", type=float, metavar="J",
+                 help="Similarity that makes a duplicate [0.8]."),
+    click.option("--shingle", metavar="KIND:SIZE",
+                 help="word:3 (default); stopword:2 for pages with adverts and menus; char:3 to "
+                      "char:5 for short texts and languages without spaces."),
+    click.option("--seed", type=click.IntRange(0, SEED_MAX), metavar="N",
+                 help="Number that the hashes are made from [0]. The same file and number give "
+                      "the same answer. If texts may be made to collide on purpose, use --set "
+                      "index.seed_file=PATH, a secret."),
+    click.option("--workers", metavar="auto|N",
+                 help="Worker processes that sketch beside this one [0]; no output depends on "
+                      "it."),
+    config_options,
+)  # fmt: skip
+"""Options for the settings of the similarity; see `config_of` and `seed_of`."""
 
 
 def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
@@ -98,8 +61,7 @@ def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
     Raises:
         Stop: with every problem found.
     """
-    files: tuple[Path, ...] = given["files"]
-    config = load(files, (*given["overrides"], *_overrides(given)))
+    config = load(given["files"], (*given["overrides"], *_overrides(given)))
     for warning in announced(config):
         standard.say(str(warning))
     return config if inputs is None else for_files(config, inputs)
@@ -113,7 +75,7 @@ def seed_of(given: dict[str, Any], config: Config) -> bytes:
 
 
 def overrides_of_files(given: dict[str, Any]) -> list[str]:
-    """Return what `FILE_OPTIONS` set."""
+    """Return what `file_options` set."""
     overrides = []
     if given["file_format"] is not None:
         named = "lines" if given["file_format"] in LINES_ARE else given["file_format"]

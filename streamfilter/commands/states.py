@@ -1,18 +1,27 @@
-"""Shared by `verify`, `backup` and `restore`: the state directory, and exits for faults."""
+"""Options of the commands that read an index: its state directory, and a document in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from streamfilter.commands.options import Named
+from streamfilter.commands.options import (
+    Named,
+    added,
+    config_options,
+    load,
+    once,
+    output_option,
+    text_of,
+)
 from streamfilter.config.configuration import Config
-from streamfilter.index.directory.backup_manifest import Copied
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, as_stop
-from streamfilter.stops import counted
+from streamfilter.inquiry.indexes import AskedDocument
 
 state_option = click.option(
     "--state",
@@ -30,17 +39,47 @@ found_state_option = click.option(
 )
 
 
-def state_of(config: Config, state: Path | None, files: tuple[Path, ...]) -> Path:
-    """Return the directory that was given, else that of the configuration that was.
+index_options = added(
+    click.argument("text", required=False),
+    found_state_option,
+    click.option("--id", "id_", metavar="ID", multiple=True, callback=once,
+                 help="Look for this document of the index instead."),
+    click.option("--scope", metavar="VALUE",
+                 help="The scope of TEXT, if the index has index.scope_field: JSON, or a plain "
+                      "string. null: the records without one."),
+    click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
+                 help="Similarity that makes a duplicate, instead of the index's own."),
+    config_options,
+    output_option,
+)  # fmt: skip
+"""Options of `query` and `explain`; see `asked_of` and `state_of`."""
+
+
+def asked_of(given: dict[str, Any]) -> AskedDocument:
+    """Return the document that is asked about.
 
     Raises:
-        click.UsageError: neither was: the default's may be anybody's.
+        click.UsageError: neither a text nor an id was given, or both.
     """
-    if state is not None:
-        return state
-    if not files and config.index.path == Config().index.path:
+    text, id_ = given["text"], given["id_"]
+    if (text is None) is (id_ is None):
+        raise click.UsageError(
+            "give a TEXT (or @file; @@ stands for an @ at its beginning), or --id ID of a "
+            "document in the index"
+        )
+    return AskedDocument(None if text is None else text_of(text), id_, given["scope"])
+
+
+def state_of(given: dict[str, Any]) -> tuple[Path, bytes | None]:
+    """Return the state directory, and the seed that the configuration has for its indexes.
+
+    Raises:
+        click.UsageError: neither option names it: the default's may be anybody's.
+    """
+    config, state = load(given["files"], given["overrides"]), given["state"]
+    if state is None and not given["files"] and config.index.path == Config().index.path:
         raise click.UsageError("give --state DIR, or --config with the service's index.path")
-    return config.index.path
+    return state or config.index.path, seed_at(config.index.seed_file)
 
 
 @contextmanager
@@ -55,28 +94,3 @@ def failing(made: Path | None = None) -> Iterator[None]:
     except IndexFault as fault:
         cure = f"make room, remove {made}, and run it again" if made else "make room, run it again"
         raise as_stop(fault, stays="the existing files are unchanged", cure=cure) from fault
-
-
-def as_fields(copied: Copied) -> dict[str, object]:
-    """Return what was copied, for JSON."""
-    return {
-        "name": copied.name,
-        "index_id": copied.index_id,
-        "documents": copied.documents,
-        "changelog_offset": copied.progress.changelog_offset,
-        "files": copied.files,
-        "bytes": copied.bytes,
-    }
-
-
-def line(copied: Copied) -> str:
-    """Return the same, for a person."""
-    return (
-        f"{copied.name}: {counted(copied.documents, 'document')}, {copied.bytes / 1e6:,.1f} MB"
-        f"{as_of(copied.progress.changelog_offset)}"
-    )
-
-
-def as_of(changelog_offset: int) -> str:
-    """Return up to where an index holds its changelog; nothing of one that has none."""
-    return f", as of changelog offset {changelog_offset}" if changelog_offset >= 0 else ""

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from streamfilter.assembly import crew_for, policy_for, sketcher_for
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
@@ -27,6 +28,7 @@ from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.matching.verdict import envelope
 from streamfilter.model import Document, Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.columns import I64
 
 CLUSTERS = ("stars", "components")
@@ -51,6 +53,39 @@ class Discovery:
     clusters: list[Cluster]
     """Clusters of the requested kind that have members, in the order of their centres."""
     overflows: int  # how often a document was not added to a full bucket: pairs may be missing
+    kind: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        fields = asdict(self)
+        return {name: fields[name] for name in
+                ("documents", "broken", "pairs", "clusters", "overflows")}  # fmt: skip
+
+    def pairs_as_text(self) -> Iterator[str]:
+        """Yield a line for each pair, as `evaluate --pairs` reads it."""
+        for each in self.pairs:
+            yield f"{inline(each.other)}\t{inline(each.id)}\t{each.similarity:.6f}"
+
+    def clusters_as_text(self) -> Iterator[str]:
+        """Yield a line for each cluster, its centre first."""
+        for each in self.clusters:
+            yield "\t".join(map(inline, (each.centre, *each.members)))
+
+    def summary(self) -> str:
+        """Return the counts as a line."""
+        named = "clusters" if self.kind == "stars" else self.kind
+        inside = sum(len(cluster.members) for cluster in self.clusters)
+        broken = f"; {self.broken:,} broken lines set aside" if self.broken else ""
+        full = (
+            f"; {self.overflows:,} times a bucket was full: of more than 255 documents of one kind "
+            "not all pairs are here"
+            if self.overflows
+            else ""
+        )
+        return (
+            f"{self.documents:,} documents: {len(self.pairs):,} pairs; {len(self.clusters):,} "
+            f"{named}, {inside:,} documents besides their centres{broken}{full}"
+        )
 
 
 def discover(
@@ -91,7 +126,9 @@ def discover(
                 pairs += [_pair(each) for each in found]
                 groups.add(ordinal, id_, [each.other_ordinal for each in found])
         count = len(collection)
-    return Discovery(count, rejections.count, pairs, groups.clusters(), collection.overflows)
+    return Discovery(
+        count, rejections.count, pairs, groups.clusters(), collection.overflows, clusters
+    )
 
 
 class Stars:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from streamfilter.assembly import policy_for, reader_for, sketcher_for
 from streamfilter.config.configuration import Config
@@ -44,17 +45,27 @@ def run_now(
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """The verdicts of a run over the sample, and the pairs themselves."""
+class Evaluation:
+    """The answer of `evaluate`: the verdicts of a run, and the pairs of a sample by brute force."""
 
     report: Report
-    sample: BruteForceSample | RecordSample
+    sample: BruteForceSample | RecordSample | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        extra = {} if self.sample is None else {"sample": self.sample.as_json()}
+        return self.report.as_json() | extra
+
+    def as_text(self) -> str:
+        """Return it for people."""
+        parts = [self.report, self.sample] if self.sample else [self.report]
+        return "\n\n".join(each.as_text() for each in parts)
 
 
 def evaluate_sample(
     config: Config, inputs: Sequence[str], *, records: int, recall_from: float,
     precision_from: float, seed: bytes,
-) -> Sampled:  # fmt: skip
+) -> Evaluation:  # fmt: skip
     """Filter the first *records* lines of *inputs* and judge the result by brute force."""
     with scratch() as directory:
         path = str(directory / "input")
@@ -84,7 +95,7 @@ def evaluate_sample(
     ]
     truth = Truth(alike, contained)
     report = evaluate(run, truth, recall_from=recall_from, precision_from=precision_from)
-    return Sampled(report, sample)
+    return Evaluation(report, sample)
 
 
 def read_run(

@@ -38,6 +38,8 @@ class Summary:
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     """Records that were not judged, by `Reason` or `ErrorCode`."""
+    seconds: float = 0.0
+    """Duration of the run."""
 
     def count(self, verdict: Verdict, why: Reason | ErrorCode | None = None) -> None:
         """Count one record."""
@@ -68,4 +70,30 @@ class Summary:
             "places": self.places,
             "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
             "reasons": dict(sorted(self.reasons.items())),
+            "seconds": round(self.seconds, 3),
+            "records_per_second": round(self._rate),
         }
+
+    def as_text(self) -> str:
+        """Return the counts as a line: what came in, and each place with what went there."""
+        places, verdicts = self.places, self.verdicts
+        parts = [
+            f"{places['unique']:,} unique",
+            f"{places['duplicates']:,} duplicates ({verdicts[Verdict.EXACT_DUPLICATE]:,} exact, "
+            f"{verdicts[Verdict.NEAR_DUPLICATE]:,} near)",
+            f"{places['dead_letter']:,} broken",
+        ]
+        if places["dropped"]:
+            parts.append(f"{places['dropped']:,} dropped")
+        unjudged = verdicts[Verdict.PASSTHROUGH]
+        note = f"; {unjudged:,} of the unique were not judged (empty or short)" if unjudged else ""
+        again = f"; {self.reread:,} re-read" if self.reread else ""
+        again += f"; {self.updates:,} updates" if self.updates else ""
+        return (
+            f"{self.records:,} records = {' + '.join(parts)}{note}{again}; "
+            f"{self.seconds:.1f} s, {self._rate:,.0f} records/s"
+        )
+
+    @property
+    def _rate(self) -> float:
+        return self.records / self.seconds if self.seconds > 0 else 0.0

@@ -42,6 +42,12 @@ class Progress:
     horizon: int = 0
     """Documents below this ordinal are forgotten, even if they are still stored. Never falls."""
 
+    @property
+    def as_of(self) -> str:
+        """Return for people up to where the changelog is applied; nothing if there is none."""
+        offset = self.changelog_offset
+        return f", as of changelog offset {offset}" if offset >= 0 else ""
+
     def advanced(
         self, documents: int, spans: Sequence[Span], extent: StoredExtent, ages: Ages | None = None
     ) -> tuple[Progress, BatchMark]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -32,7 +33,7 @@ from streamfilter.kafka.brokers.topics import Topics, describe, outputs_of
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, listed
 from streamfilter.kafka.topic_sample import first_of
-from streamfilter.stops import ConfigError, Problem
+from streamfilter.stops import ConfigError, Problem, counted
 
 GONE_SECONDS, LOOK_AGAIN_SECONDS = 30.0, 0.2
 
@@ -49,6 +50,25 @@ class Found:
     """Number of offsets by output topic."""
     waiting: int | None
     """Number of the input's offsets, which will be read again; None: no such topic."""
+
+    def as_text(self, config: Config, places: Sequence[Path], *, outputs: bool) -> str:
+        """Return what goes, a line for each: also the indexes in *places*, and *outputs*."""
+        size = self.changelog
+        held = " is not there" if size is None else f", {counted(size, 'offset')}"
+        lines = ["to be removed:", f"  topic {config.changelog_topic}{held}"]
+        emptied = self.outputs if outputs else {}
+        lines += [f"  the records of topic {n}, {counted(o, 'offset')}" for n, o in emptied.items()]
+        state = "and its offsets" if self.group else "is not there"
+        lines.append(f"  the group {config.kafka.group} {state}")
+        lines += [f"  the index in {place}" for place in places] or [
+            f"  there is no index in {config.index.path}"
+        ]
+        if self.waiting is not None:
+            lines.append(
+                f"then `run` begins at input.start ({config.input.start}) of {config.input.name}, "
+                f"which holds {counted(self.waiting, 'offset')}"
+            )
+        return "\n".join(lines)
 
 
 def survey(config: Config, admin: AdminClient) -> Found:

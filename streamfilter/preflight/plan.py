@@ -16,6 +16,7 @@ from streamfilter.files.summary import all_broken, no_documents
 from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Malformed
 from streamfilter.monitoring.capacity import Capacity
+from streamfilter.monitoring.curve_picture import Curve, picture
 from streamfilter.quality.sample.brute_force import all_pairs
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.statistics.shape import Shape
@@ -131,6 +132,15 @@ class ShapePlan:
         if self.spread:
             lines.append(f"  candidates per document: {shape.candidates(self.spread):.3f}")
         return "\n".join([*lines, "", "  similarity  candidate", *self._curve()])
+
+    def picture(self, format: str) -> bytes:
+        """Return its S-curve as a picture."""
+        return picture(
+            title=f"Which pairs share a key: {self.name}",
+            lines=[Curve(self.name, self.shape.curve(200))],
+            threshold=self.threshold,
+            format=format,
+        )
 
     def _curve(self) -> list[str]:
         lines = []

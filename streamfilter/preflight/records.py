@@ -216,9 +216,11 @@ class Look:
 
     config: Config
     seen: Sequence[Seen]
+    place: str = ""
+    """Where the records came from."""
 
     @classmethod
-    def at(cls, config: Config, records: Sequence[Record]) -> Look:
+    def at(cls, config: Config, records: Sequence[Record], *, place: str = "") -> Look:
         """Read *records* as *config* says."""
         read, decode = reader_for(config).read, decoder_of_all(config)
         patience, pointers, found = waiting_of(config), config.scheme().pointers, []
@@ -233,7 +235,7 @@ class Look:
             except Unreadable:
                 pass  # the reading gives the reason
             found.append(Seen(record, reading, root, pointers))
-        return cls(config, found)
+        return cls(config, found, place)
 
     @property
     def broken(self) -> list[Seen]:
@@ -273,10 +275,10 @@ class Look:
             answer["proposal"] = {"format": found.format, "text": found.text, "id": found.id}
         return answer
 
-    def as_text(self, place: str) -> str:
-        """Return it for people; *place* is where the records came from."""
+    def as_text(self) -> str:
+        """Return it for people."""
         if not self.seen:
-            return f"{place} holds no records"
+            return f"{self.place} holds no records"
         fates = Counter(each.fate for each in self.seen).most_common()
         lines = [each.as_text() for each in self.seen]
         lines.append(", ".join(f"{count:,} {fate}" for fate, count in fates))

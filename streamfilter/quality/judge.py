@@ -16,7 +16,7 @@ from streamfilter.quality.run import Given, Placed, Run, Truth
 
 def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: float) -> Report:
     """Evaluate *run* against *truth*."""
-    report = Report(given=len(run.given))
+    report = Report(len(run.given), recall_from, precision_from)
     outcomes = _match_up(run, report)
     judge = _Judge(run.given, outcomes, truth, report)
     report.unknown = len(truth.ids() - judge.rows.keys())

@@ -88,6 +88,8 @@ class Report:
     """The counts of an evaluation; a share is None if no document counts for it."""
 
     given: int = 0
+    recall_from: float = 0.0
+    precision_from: float = 0.0
     verdicts: Counter[str] = field(default_factory=Counter)
     missing: int = 0
     """Records that are in no output, although no policy drops them."""
@@ -160,8 +162,14 @@ class Report:
             "examples": [asdict(each) for each in self.examples],
         }
 
-    def as_text(self, *, recall_from: float, precision_from: float) -> str:
+    def passes(self, min_recall: float, min_precision: float) -> bool:
+        """Return True if nothing is broken and no share too low; a share of nothing is not."""
+        shares = (self.recall, min_recall), (self.precision, min_precision)
+        return self.sound and all(share is None or share >= least for share, least in shares)
+
+    def as_text(self) -> str:
         """Return the report as lines for a terminal."""
+        recall_from, precision_from = self.recall_from, self.precision_from
         verdicts = [f"{count:,} {verdict}" for verdict, count in sorted(self.verdicts.items())]
         lines = [
             f"conservation   {self._conservation()}",

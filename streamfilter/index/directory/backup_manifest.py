@@ -24,6 +24,7 @@ from streamfilter.index.directory.lock_and_marker import (
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
 from streamfilter.index.progress import Progress
 from streamfilter.index.rocks.options import MIB
+from streamfilter.stops import counted
 
 CONTENTS_NAME = "backup.json"
 VERSION = 1
@@ -58,6 +59,36 @@ class Copied:
     def bytes(self) -> int:
         """Return the bytes of all its files."""
         return sum(size for size, _ in self.sums.values())
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        shown = {"name": self.name, "index_id": self.index_id, "documents": self.documents}
+        offset = self.progress.changelog_offset
+        return {**shown, "changelog_offset": offset, "files": self.files, "bytes": self.bytes}
+
+    def __str__(self) -> str:
+        held = f"{counted(self.documents, 'document')}, {self.bytes / 1e6:,.1f} MB"
+        return f"{self.name}: {held}{self.progress.as_of}"
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedIndexes:
+    """The indexes that `backup` or `restore` copied."""
+
+    role: str
+    """``target``: copied into a backup; ``state``: out of one."""
+    directory: Path
+    copied: list[Copied]
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        indexes = [each.as_json() for each in self.copied]
+        return {self.role: str(self.directory), "indexes": indexes}
+
+    def as_text(self) -> str:
+        """Return it for people."""
+        above = f"{self.directory}/" if self.role == "target" else ""
+        return "\n".join(f"{above}{each}" for each in self.copied)
 
 
 def encoded(copies: list[Copied]) -> bytes:

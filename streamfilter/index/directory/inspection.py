@@ -22,12 +22,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
 from streamfilter.index.bands.buckets import written
 from streamfilter.index.bands.overflow_pages import paged
+from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.read_only_view import IndexView
 from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import decode_buckets, names_of
@@ -37,6 +39,7 @@ from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
+from streamfilter.stops import counted
 
 PROBLEMS_MAX = 20
 """Problems that are listed at most; further ones are dropped."""
@@ -58,6 +61,68 @@ class Inspection:
         """Add a problem, up to a bound."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        positions = (self.progress.positions or {}).items()
+        return {
+            "documents": self.documents,
+            "buckets": self.buckets,
+            "batches": self.batches,
+            "changelog_offset": self.progress.changelog_offset,
+            "positions": {str(partition): offset for partition, offset in positions},
+            "problems": self.problems,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """The inspection of one index, or the fault that prevents it."""
+
+    path: Path
+    identity: Identity | None
+    found: Inspection | None
+    fault: str = ""
+
+    @property
+    def problems(self) -> list[str]:
+        """Return what is wrong; empty: the index is whole."""
+        return [self.fault] if self.found is None else self.found.problems
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        if self.found is None or self.identity is None:
+            return {"path": str(self.path), "problems": self.problems}
+        identity = self.identity
+        about = {"index_id": identity.index_id, "scheme": identity.scheme_fingerprint}
+        return {"path": str(self.path), **about, **self.found.as_json()}
+
+    def __str__(self) -> str:
+        found = self.found
+        if found is None or found.problems:
+            return "\n    ".join([f"{self.path}: not whole", *self.problems])
+        held = f"{counted(found.documents, 'document')} in {counted(found.buckets, 'bucket')}"
+        return f"{self.path}: whole; {held}{found.progress.as_of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wholeness:
+    """The answer of `verify`: the inspections of all indexes of a state directory."""
+
+    indexes: list[Inspected]
+
+    @property
+    def whole(self) -> bool:
+        """Return whether nothing is wrong."""
+        return not any(each.problems for each in self.indexes)
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        return {"whole": self.whole, "indexes": [each.as_json() for each in self.indexes]}
+
+    def as_text(self) -> str:
+        """Return it for people."""
+        return "\n".join(map(str, self.indexes))
 
 
 def inspect(

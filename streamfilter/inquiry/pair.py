@@ -1,0 +1,118 @@
+"""The answer of `compare`: how similar two texts are, and what the filter makes of the second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from streamfilter.assembly import policy_for, sketcher_for
+from streamfilter.config.configuration import Config
+from streamfilter.config.problems import show
+from streamfilter.index.directory.seed_file import MEASURING, seed_at
+from streamfilter.inquiry.answers import as_points, as_verdict, points_in_words
+from streamfilter.inquiry.indexes import as_sketched
+from streamfilter.matching.explanation import PairExplanation, one_after_the_other
+from streamfilter.similarity.comparison import Comparison, compare
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Dropped
+from streamfilter.similarity.statistics.shape import Shape
+from streamfilter.similarity.text.normalisation import Normaliser
+
+
+@dataclass(frozen=True, slots=True)
+class PairReport:
+    """The comparison of two texts, A and B, or of two records."""
+
+    scheme: Scheme
+    pair: PairExplanation
+    found: Comparison | None
+    """The sets and signatures of the texts; None for records."""
+    prepared: dict[str, list[tuple[str, str]]]
+    """What each step of the normalisation made of each text, where it changed it."""
+    dropped: dict[str, Dropped]
+    """What the table of boilerplate took from each text."""
+
+    @classmethod
+    def of(cls, config: Config, scheme: Scheme, a: str, b: str) -> PairReport:
+        """Compare *a* and *b* under *scheme*, the index's own settings taken from *config*."""
+        texts = {"a": as_sketched(scheme, a), "b": as_sketched(scheme, b)}
+        seed = seed_at(config.index.seed_file) or MEASURING
+        sketcher = sketcher_for(scheme, seed=seed)
+        pair = one_after_the_other(
+            texts["a"],
+            texts["b"],
+            sketcher,
+            policy=policy_for(config),
+            bucket_cap=config.index.bucket_cap,
+        )
+        found = None if scheme.fields else compare(texts["a"], texts["b"], scheme, seed=seed)
+        stages = Normaliser(scheme.normalisation).stages
+        prepared = {name: stages(text) for name, text in texts.items() if found is not None}
+        dropped = {name: sketcher.boilerplate_in(text) for name, text in texts.items()}
+        taken = {name: each for name, each in dropped.items() if each is not None}
+        return cls(scheme, pair, found, prepared, taken)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        fields = {} if self.found is None else asdict(self.found)
+        other, taken = self.pair.beside.other, {n: asdict(d) for n, d in self.dropped.items()}
+        return {
+            **{name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()},
+            "similarity": other.finding.similarity,
+            "wanted": other.finding.wanted,
+            "bands": list(other.shared),
+            **as_verdict(self.pair.explanation),
+            "reason": self._reason,
+            **as_points(self.scheme, other),
+            "prepared": self.prepared,
+            **({"boilerplate": taken} if taken else {}),
+        }
+
+    def as_text(self) -> str:
+        """Return it for people."""
+        verdict = self.pair.explanation.decision.verdict.value
+        lines = self._of_records() if self.found is None else self._of_texts(self.found)
+        return "\n".join([*lines, f"verdict       {verdict}: {self._reason}", *self._changes()])
+
+    def _of_texts(self, found: Comparison) -> list[str]:
+        scheme, (low, high) = self.scheme, found.interval
+        chance = Shape.of(scheme).probability(found.jaccard)
+        kind, size = scheme.shingling.kind, scheme.shingling.size
+        return [
+            f"Jaccard       {found.jaccard:.4f}   exact, on {kind} shingles of {size}",
+            f"containment   {found.containment:.4f}   of the smaller text in the larger",
+            f"estimate      {found.estimate:.4f}   95 % interval {low:.3f} to {high:.3f}, "
+            f"{scheme.slots} slots",
+            f"shingles      {found.shingles[0]} and {found.shingles[1]}",
+            f"shared bands  {found.shared_bands} of {scheme.bands}; such a pair shares one "
+            f"with probability {chance:.4f}",
+        ]
+
+    def _of_records(self) -> list[str]:
+        other = self.pair.beside.other
+        minimum = other.finding.policy.minimum_fields
+        which = "all fields" if minimum is None else "the fields that both have"
+        return [
+            f"score         {other.finding.similarity:.4f}   of {which}",
+            f"points        {points_in_words(as_points(self.scheme, other)['fields'])}",
+            f"shared keys   {len(other.shared)} of {self.scheme.bands}",
+        ]
+
+    def _changes(self) -> Iterator[str]:
+        """Yield what each step made of a text, and what the table of boilerplate took from it."""
+        for name, stages in self.prepared.items() if self.scheme.normalisation.cleans else ():
+            yield from (f"{name.upper()} after {step:<14} {show(text)}" for step, text in stages)
+            if not stages:
+                yield f"{name.upper()} stays as it is"
+        for name, dropped in self.dropped.items():
+            yield f"{name.upper()} boilerplate  {dropped}"
+            yield from (f"    {show(each)}" for each in dropped.passages)
+
+    @property
+    def _reason(self) -> str:
+        if self.pair.explanation.decision.reason is not None:
+            return self.pair.explanation.reason
+        if not self.pair.remembered:
+            return "A is too short to be judged and is not remembered (input.short_text)"
+        return self.pair.beside.why
