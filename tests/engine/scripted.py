@@ -23,7 +23,7 @@ from streamfilter.model import Positions, Record, Source
 
 
 class FakeClock:
-    """Time that passes only when somebody sleeps."""
+    """Time that passes only in `sleep`."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -38,8 +38,8 @@ class FakeClock:
         self.now += seconds
 
 
-class ScriptedLog:
-    """Source, sink and changelog of a task with one input partition, and the errors to raise."""
+class ScriptedSource:
+    """The source of a task with one input partition, and the errors that its calls raise."""
 
     def __init__(self, values: Sequence[bytes], clock: FakeClock) -> None:
         self.input = [Record(Source("in", 0, n), None, v, (), 5) for n, v in enumerate(values)]
@@ -63,19 +63,47 @@ class ScriptedLog:
         if self.errors[name]:
             raise self.errors[name].popleft()
 
-    def open(self, *, watched: bool = False) -> None:
-        self._call("open")
-        self.producers += 1
-        self._open = None
-        self._epochs[0] += 1
-        self._epoch = self._epochs[0]
-
     def committed(self, partitions: Sequence[int]) -> Positions:
         self._call("committed")
         return dict(self.offsets)
 
     def ids(self) -> tuple[str, str]:
         return "", ""
+
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
+        return {0: 0 if start == "earliest" else len(self.input)}
+
+    def assign(self, positions: Positions) -> None:
+        self._call("assign")
+        self._position = positions[0]
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        self._clock.sleep(timeout)
+        found = self.input[self._position : self._position + count]
+        self._position += len(found)
+        return found
+
+    def unread(self, positions: Positions) -> bool:
+        self._call("unread")
+        return positions[0] < len(self.input)
+
+    def reached(self) -> Positions:
+        at_end = self._position >= len(self.input)
+        return {0: self._position + self.markers * at_end}
+
+    def ends(self) -> Positions:
+        return {0: len(self.input) + self.markers}
+
+
+class ScriptedLog(ScriptedSource):
+    """The same log as sink and changelog."""
+
+    def open(self, *, watched: bool = False) -> None:
+        self._call("open")
+        self.producers += 1
+        self._open = None
+        self._epochs[0] += 1
+        self._epoch = self._epochs[0]
 
     def bounds(self) -> Watermarks:
         return Watermarks(self._cut[0], len(self.changelog))
@@ -88,21 +116,8 @@ class ScriptedLog:
         self._cut[0] = max(self._cut[0], before)
         return True
 
-    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
-        return {0: 0 if start == "earliest" else len(self.input)}
-
     def read(self, start: int, end: int) -> ListReader:
         return ListReader([Entry(n, self.changelog[n]) for n in range(start, end)], end)
-
-    def assign(self, positions: Positions) -> None:
-        self._call("assign")
-        self._position = positions[0]
-
-    def consume(self, count: int, timeout: float) -> list[Record]:
-        self._clock.sleep(timeout)
-        found = self.input[self._position : self._position + count]
-        self._position += len(found)
-        return found
 
     def begin(self) -> None:
         self._call("begin")
@@ -146,10 +161,6 @@ class ScriptedLog:
         self._call("abort")
         self._open = None
 
-    def unread(self, positions: Positions) -> bool:
-        self._call("unread")
-        return positions[0] < len(self.input)
-
     def refuse_changed(self) -> None:
         """Nobody changes its settings here."""
 
@@ -158,13 +169,6 @@ class ScriptedLog:
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
         return []
-
-    def reached(self) -> Positions:
-        at_end = self._position >= len(self.input)
-        return {0: self._position + self.markers * at_end}
-
-    def ends(self) -> Positions:
-        return {0: len(self.input) + self.markers}
 
     def close(self) -> None:
         self._call("close")

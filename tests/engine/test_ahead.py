@@ -14,7 +14,7 @@ from streamfilter.matching.batch import Prepared
 from streamfilter.matching.pipeline import Batch
 from streamfilter.model import Record, Source
 from tests.engine.scripted import FakeClock
-from tests.engine.test_error_policy import World, assert_as_undisturbed
+from tests.engine.world import World, assert_as_undisturbed
 
 NONE = np.empty(0, np.int64)
 

@@ -1,192 +1,30 @@
 """What the engine does with each class of error, on scripted ports."""
 
-import json
-import random
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
-from streamfilter.documents.reader import Reader
-from streamfilter.engine.batches.batch_preparation import Incoming
-from streamfilter.engine.batches.breaker import Breaker
-from streamfilter.engine.batches.pace import Pace
-from streamfilter.engine.clock_and_worker import Inline
-from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.changelog import BatchRecord as ChangelogBatch
 from streamfilter.engine.messages.changelog import encode_batch
 from streamfilter.engine.messages.changelog_header import HEADER, kind_of
-from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
-from streamfilter.engine.observer import Observer
-from streamfilter.engine.parts import BatchLimits, Parts
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
     Entry,
-    Layout,
     Moves,
     OutcomeUnknown,
     ProducerFenced,
     Retriable,
-    Worker,
 )
-from streamfilter.engine.start_checks import Names
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS
 from streamfilter.engine.writer_check import MARKER
-from streamfilter.index.directory.identity import Identity, decode_identity
-from streamfilter.index.errors import DiskFull
-from streamfilter.index.format import FORMAT
-from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Applied, Changes, Index
-from streamfilter.matching.batch import Rules
-from streamfilter.matching.pipeline import MatchPolicy
-from streamfilter.model import BatchMark, Source, Span
-from streamfilter.monitoring.metrics import Metrics
-from streamfilter.process.health import Health, State
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.model import BatchMark, Span
+from streamfilter.process.health import State
 from streamfilter.stops import Fenced, Stop
 from streamfilter.tasks.open_transactions import HELD_SECONDS
-from streamfilter.tasks.plan import Plan
-from streamfilter.tasks.service import REPLACEMENTS_MAX, Service
-from streamfilter.tasks.task import Task
-from tests.engine.scripted import FakeClock, FakeMembership, ListReader, ScriptedLog
-from tests.kafka.story import texts
-
-SEED = 20_261_126
-SCHEME = Scheme(bands=16, rows=6)
-STYLE = Style(False, "annotate", SCHEME.fingerprint, 0.8)
-GAINED = Moves(gained=frozenset({0}))
-TRANSACTION = ["begin", "produce", "produce", "flush", "send_offsets", "commit"]
-STORIES = texts(random.Random(SEED), 40)
-VALUES = [json.dumps({"id": f"d{n}", "text": text}).encode() for n, text in enumerate(STORIES)]
-
-
-class FullIndex(MemoryIndex):
-    """An index whose disk is full for some writes."""
-
-    full = 0
-
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        self.tried: list[Changes] = []
-
-    def apply(self, changes: Changes) -> Applied:
-        self.tried.append(changes)
-        if self.full:
-            self.full -= 1
-            raise DiskFull("the disk is full")
-        return super().apply(changes)
-
-
-class MemoryStore:
-    """A store that survives its tasks."""
-
-    where = "memory"
-
-    def __init__(self) -> None:
-        self.index = FullIndex(SCHEME.widths)
-        self._identity: Identity | None = None
-
-    def identity(self) -> Identity | None:
-        return self._identity
-
-    def decode(self, encoded: bytes) -> Identity:
-        return decode_identity(encoded)
-
-    def open(self, identity: Identity) -> FullIndex:
-        self._identity = identity
-        return self.index
-
-    def wipe(self) -> None:
-        self.index, self._identity = FullIndex(SCHEME.widths), None
-
-
-class World:
-    """A service on scripted ports."""
-
-    def __init__(
-        self,
-        *,
-        batch: int = 10,
-        worker: Worker | None = None,
-        latency: float = 0.02,
-        values: Sequence[bytes] | None = None,
-        reader: Reader | None = None,
-        style: Style = STYLE,
-        dead: str | None = "dead",
-    ) -> None:
-        self._worker, self._latency, self._style = worker or Inline(), latency, style
-        self.clock = FakeClock()
-        self.log = ScriptedLog(VALUES if values is None else list(values), self.clock)
-        self._reader = reader or Reader()
-        self.membership = FakeMembership(self.clock)
-        self.membership.moves.append(GAINED)
-        self.store = MemoryStore()
-        self.health = Health(clock=self.clock.monotonic)
-        self.metrics = Metrics(self.health)
-        self._batch = batch
-        self._outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
-        limits = dict.fromkeys(outputs, 1_000_000)
-        self._to = Destinations("unique", "duplicates", dead, limits)
-        process = Observer(self.metrics, self.health, self.clock)
-        self._observer = FilterObserver(process, self._to)
-        self.service = Service(self.membership, self._task, process, self.clock, latency=latency)
-
-    def _task(self, number: int, index: Index | None) -> Task:
-        parts = Parts(
-            source=self.log,
-            sink=self.log,
-            changelog=self.log,
-            layout=lambda: Layout(1, self._outputs),
-            member=self.membership.member,
-            clock=self.clock,
-            observer=self._observer,
-            incoming=Incoming(self._reader, self._to, self._style.shadow),
-            forwarder=Forwarder(self._to, self._style, Layout(1, self._outputs)),
-            rules=Rules(MatchPolicy(), partial(Source, "in")),
-            bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
-            breaker=Breaker(0.5),
-            pace=Pace(self.clock, 10.0),
-            worker=self._worker,
-        )
-        names = Names("group", "in", "changelog/0", "memory")
-        identity = Identity(
-            "00" * 16, FORMAT, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15"
-        )
-        plan = Plan(number, names, SCHEME, 8, "earliest", False, lambda: identity)
-        return Task(plan, parts, self.store, index)
-
-    def turn(self, times: int = 1) -> None:
-        for _ in range(times):
-            self.service.turn()
-
-    def until(self, offset: int) -> None:
-        """Take turns until *offset* is committed."""
-        for _ in range(200):
-            if self.log.offsets.get(0) == offset:
-                return
-            self.turn()
-        raise AssertionError(f"{offset} was never committed: {self.log.calls[-20:]}")
-
-    def result(self) -> list[tuple[str, bytes | None]]:
-        return [(out.topic, out.value) for out in self.log.outputs]
-
-
-def undisturbed() -> World:
-    world = World()
-    world.until(40)
-    return world
-
-
-def assert_as_undisturbed(world: World, *, changelog: bool = True) -> None:
-    world.until(40)
-    world.turn(3)  # whatever is owed
-    calm = undisturbed()
-    assert world.result() == calm.result()
-    assert not changelog or world.log.changelog[1:] == calm.log.changelog[1:]
-    assert world.store.index.progress.positions == {0: 40}
-    assert len(world.store.index) == len(calm.store.index)
+from streamfilter.tasks.service import REPLACEMENTS_MAX
+from tests.engine.scripted import FakeClock, ListReader, ScriptedLog
+from tests.engine.world import GAINED, TRANSACTION, VALUES, World, assert_as_undisturbed
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from streamfilter.engine.ports import Outgoing
 from streamfilter.model import Headers, Record, Source
 from tests.documents.test_envelope import SCHEMA
-from tests.engine.test_error_policy import STYLE, World
+from tests.engine.world import STYLE, World
 from tests.kafka.story import TIMESTAMP
 
 SEED = 20_261_128

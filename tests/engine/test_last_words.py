@@ -19,7 +19,7 @@ from streamfilter.kafka.brokers.topics import Topic, outputs_of
 from streamfilter.kafka.connection import one_shot_calls
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
 from tests.engine.scripted import FakeClock
-from tests.engine.test_error_policy import FullIndex, World
+from tests.engine.world import FullIndex, World
 
 CONFIG = load_config((), {}, ["input.topic=documents"])
 APART = load_config((), {}, ["input.topic=documents", "index.scope=partition"])

@@ -6,7 +6,7 @@ from streamfilter.engine.batches.pace import REST_SECONDS_MAX, SHARE_MIN, Pace
 from streamfilter.engine.ports import Abortable, OutcomeUnknown, ProducerFenced
 from streamfilter.tasks.service import REPLACEMENTS_MAX
 from tests.engine.scripted import FakeClock
-from tests.engine.test_error_policy import World, assert_as_undisturbed
+from tests.engine.world import World, assert_as_undisturbed
 
 LINE_RECORDS = 3
 """So many input records pass in a transaction's time."""

@@ -5,7 +5,7 @@ import pytest
 from streamfilter.engine.ports import Abortable
 from streamfilter.engine.start_checks import Names, Refusal, refuse_lost_input
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, PASS_SECONDS
-from tests.engine.test_error_policy import GAINED, World
+from tests.engine.world import GAINED, World
 
 
 def rest(world: World, seconds: float) -> None:

@@ -5,7 +5,7 @@ import pytest
 from streamfilter.engine.ports import Abortable, Retriable
 from streamfilter.process.health import Cause
 from streamfilter.tasks.task import LOOKS
-from tests.engine.test_error_policy import World
+from tests.engine.world import World
 
 
 def stuck(world: World) -> bool:

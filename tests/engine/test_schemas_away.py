@@ -19,7 +19,7 @@ from streamfilter.process.health import State
 from tests.documents.registry_stub import Handler, url
 from tests.documents.test_avro import frame, written
 from tests.engine.scripted import FakeClock
-from tests.engine.test_error_policy import VALUES, World, undisturbed
+from tests.engine.world import VALUES, World, undisturbed
 
 __all__ = ["url"]
 

@@ -10,7 +10,7 @@ import pytest
 from streamfilter.model import Record
 from streamfilter.process.health import State
 from streamfilter.stops import Stop
-from tests.engine.test_error_policy import VALUES, World
+from tests.engine.world import VALUES, World
 from tests.kafka.story import TIMESTAMP, id_of
 from tests.support.stage import Stage
 from tests.support.topics import Input, create_topics, header
