@@ -12,7 +12,7 @@ from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.client_problems import NAMES
 from streamfilter.stops import ConfigError, ExitCode
 
-PACKAGE = Path(clients.__file__).parents[1]
+PACKAGE = Path(clients.__file__).parents[2]
 MINE = {"kafka/connection/clients.py", "kafka/traffic.py"}
 """Who makes clients: the one constructor, and what works on a broker of our own."""
 SASL = ("security.protocol=SASL_SSL",)
