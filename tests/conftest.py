@@ -1,5 +1,6 @@
-"""Fixtures for everybody: one real broker a session, one stage a test."""
+"""Fixtures for all tests: one real broker a run, one stage a test."""
 
+import contextlib
 import os
 import random
 import secrets
@@ -11,9 +12,11 @@ from hypothesis import settings
 
 from deploy.local.jars import BrokerUnavailableError
 from deploy.local.real import RealKafka
+from tests.faults.causes.proxy import Proxy
 from tests.support.session import classes, needs
 from tests.support.session.forge import Forge
 from tests.support.session.lanes import arrange
+from tests.support.session.shared_broker import SharedKafka, locked, shared
 from tests.support.session.trials import Trials, add_options, trials_of
 from tests.support.stage import Stage
 
@@ -81,20 +84,38 @@ def trials(request: pytest.FixtureRequest) -> Iterator[Trials]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[RealKafka]:
-    """Apache Kafka, one node for the session: use topics and groups with random names.
+def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that all workers of this run share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+
+
+@pytest.fixture(scope="session")
+def kafka(shared_directory: Path) -> Iterator[RealKafka | SharedKafka]:
+    """Apache Kafka, one node for all workers: use topics and groups with random names.
 
     A test that kills or pauses a node starts its own.
     """
-    classes.record()
-    try:
-        broker = RealKafka()
-    except BrokerUnavailableError as missing:
-        if IN_CI:
-            pytest.fail(f"CI must have a real broker. {missing}")
-        pytest.skip(str(missing).replace("\n", " "))
-    with broker:
+    with contextlib.ExitStack() as stack:
+        try:
+            broker = stack.enter_context(shared(shared_directory, _recorded_kafka))
+        except BrokerUnavailableError as missing:
+            if IN_CI:
+                pytest.fail(f"CI must have a real broker. {missing}")
+            pytest.skip(str(missing).replace("\n", " "))
         yield broker
+
+
+def _recorded_kafka() -> RealKafka:
+    classes.record()
+    return RealKafka()
+
+
+@pytest.fixture
+def proxy(kafka: RealKafka, shared_directory: Path) -> Iterator[Proxy]:
+    """Return the proxy before the shared broker: one test of all workers has it at a time."""
+    with locked(shared_directory / "proxy"), Proxy.of(kafka.nodes[0]) as proxy:
+        yield proxy
 
 
 @pytest.fixture(scope="session")

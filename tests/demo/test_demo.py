@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.local.node import free_ports
 from streamfilter.demo.ledger import INPUT
 from streamfilter.demo.running import GROUP
+from tests.support.topics import create_topics
 
 pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
 
@@ -114,24 +115,22 @@ def test_ctrl_c_ends_it_early_with_the_summary(demo, tmp_path):
 
 
 def test_on_a_real_broker_a_kill_in_the_middle_loses_and_doubles_nothing(kafka, demo, tmp_path):
-    told = ended(demo("--broker", kafka.bootstrap, "--seconds", "8", "--rate", "150"))
-    assert told.index("kill -9: the filter is gone") < told.index("started again")
-    assert_sound(told)
-    assert "with a kill -9 in the middle: nothing lost, nothing doubled" in told
+    """Afterwards one of its topics exists there: it is refused and left alone."""
+    said = ended(demo("--broker", kafka.bootstrap, "--seconds", "8", "--rate", "150"))
+    assert said.index("kill -9: the filter is gone") < said.index("started again")
+    assert_sound(said)
+    assert "with a kill -9 in the middle: nothing lost, nothing doubled" in said
     assert list(tmp_path.iterdir()) == []
-    left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=30).topics
-    assert not [name for name in left if name.startswith(("stories", GROUP))]
-
-
-def test_topics_that_exist_on_a_broker_are_refused_and_left_alone(kafka, demo):
-    kafka.create_topics({INPUT: 1})
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    process = demo("--broker", kafka.bootstrap)
-    told, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    left = admin.list_topics(timeout=30).topics
+    assert not [name for name in left if name.startswith(("stories", GROUP))]
+    create_topics(kafka.bootstrap, {INPUT: 1})
+    refused = demo("--broker", kafka.bootstrap)
+    said, _ = refused.communicate(timeout=TIMEOUT_SECONDS)
     assert INPUT in admin.list_topics(timeout=30).topics
     admin.delete_topics([INPUT])[INPUT].result(30)
-    assert process.returncode == 78
-    assert "the demo creates this topic, and it exists already" in told
+    assert refused.returncode == 78
+    assert "the demo creates this topic, and it exists already" in said
 
 
 def test_a_seed_gives_the_same_stories_and_verdicts_in_json_and_in_avro(demo):

@@ -4,39 +4,37 @@ import random
 from typing import Any
 
 from deploy.local.real import RealKafka
-from tests.faults.causes.proxy import END_TXN, INIT_PRODUCER_ID, Proxy
+from tests.faults.causes.proxy import END_TXN, INIT_PRODUCER_ID
 from tests.kafka.story import records, texts, verdicts
 from tests.support.stage import Stage
 
 SEED = 20_261_202
 
 
-def test_it_ends_well_though_no_transactions_can_be_initialised(kafka, stage):
+def test_it_ends_well_though_no_transactions_can_be_initialised(kafka, proxy, stage):
     """It waited in one call for as long as a transaction may last, and had to be ended with 75."""
     stage.produce(records(texts(random.Random(SEED), 40)))
-    with Proxy.of(kafka.nodes[0]) as proxy:
-        trap = proxy.hold(INIT_PRODUCER_ID)
-        waiting = stage.start(**patient(stage, kafka))
-        trap.wait(60)
-        assert waiting.terminate() == 0, waiting.told("ended otherwise")
-        trap.release()
+    trap = proxy.hold(INIT_PRODUCER_ID)
+    waiting = stage.start(**patient(stage, kafka))
+    trap.wait(60)
+    assert waiting.terminate() == 0, waiting.told("ended otherwise")
+    trap.release()
     assert "a call does not return" not in waiting.log.read_text()
-    drained(stage)
 
 
-def test_it_ends_though_a_commit_does_not_return(kafka: RealKafka, stage: Stage) -> None:
+def test_it_ends_though_a_commit_does_not_return(kafka, proxy, stage):
     stage.produce(records(texts(random.Random(SEED), 40)))
-    with Proxy.of(kafka.nodes[0]) as proxy:
-        trap = proxy.hold(END_TXN)
-        stuck = stage.start(**patient(stage, kafka))
-        trap.wait(60)
-        assert stuck.terminate() == 75, stuck.told("ended otherwise")
-        trap.release()
+    trap = proxy.hold(END_TXN)
+    stuck = stage.start(**patient(stage, kafka))
+    trap.wait(60)
+    assert stuck.terminate() == 75, stuck.told("ended otherwise")
+    trap.release()
     log = stuck.log.read_text()
     assert "asked to stop" in log
     assert "a call does not return" in log
     assert "commit_transaction" in log  # where it hung
-    drained(stage)
+    stage.run()
+    assert len(verdicts(stage)) == 40
 
 
 def patient(stage: Stage, kafka: RealKafka) -> dict[str, dict[str, Any]]:
@@ -44,9 +42,3 @@ def patient(stage: Stage, kafka: RealKafka) -> dict[str, dict[str, Any]]:
     common = {"bootstrap.servers": kafka.bootstrap_proxied}
     settings = {"group": stage.group, "common": common, "transaction_timeout": "120s"}
     return {"kafka": settings, "http": {"stalled_after": "10m"}}
-
-
-def drained(stage: Stage) -> None:
-    """Let a process without troubles do the work, once."""
-    stage.run()
-    assert len(verdicts(stage)) == 40

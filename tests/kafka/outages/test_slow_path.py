@@ -2,13 +2,9 @@
 
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from deploy.local.real import RealKafka
-from tests.faults.causes.proxy import Proxy, Weather
+from tests.faults.causes.proxy import Weather
 from tests.kafka.story import records, texts, verdicts
 from tests.support.topics import Input
 
@@ -20,12 +16,6 @@ SLOW: dict[str, Any] = {
     "batch": {"documents": 4_000, "latency": "2s"},
 }
 SECOND_CLUSTER = "stop the other processes with this"
-
-
-@pytest.fixture
-def proxy(kafka: RealKafka) -> Iterator[Proxy]:
-    with Proxy.of(kafka.nodes[0]) as proxy:
-        yield proxy
 
 
 def heavy(count: int) -> list[Input]:
@@ -42,7 +32,7 @@ def heavy(count: int) -> list[Input]:
 
 
 def test_a_backlog_passes_a_thin_line_in_smaller_batches(kafka, proxy, stage):
-    stage.produce(heavy(1_000))
+    stage.produce(heavy(600))
     process = stage.start(
         **{
             **SLOW,
@@ -56,24 +46,4 @@ def test_a_backlog_passes_a_thin_line_in_smaller_batches(kafka, proxy, stage):
     said = process.log.read_text()
     assert "transaction aborted" in said, "it was not too slow for a full batch"
     assert SECOND_CLUSTER not in said
-    assert len(verdicts(stage)) == 1_000
-
-
-def test_a_record_that_no_transaction_delivers_is_named(kafka, proxy, stage):
-    value = json.dumps({"id": "big", "text": "some words of it", "more": "x" * 900_000}).encode()
-    process = stage.start(
-        **{
-            **SLOW,
-            "kafka": {**SLOW["kafka"], "common": {"bootstrap.servers": kafka.bootstrap_proxied}},
-        }
-    )
-    process.wait_for_state("running")
-    proxy.weather = Weather(rate=RATE)
-    stage.produce([Input(value)])
-    process.wait_for(
-        lambda _: "is too slow for it; raise kafka.transaction_timeout" in process.log.read_text(),
-        what="a word about the record",
-    )
-    proxy.weather = Weather()
-    stage.end(process)
-    assert list(verdicts(stage)) == ["big"]
+    assert len(verdicts(stage)) == 600

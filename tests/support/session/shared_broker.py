@@ -1,0 +1,92 @@
+"""One Kafka for all workers of a run: the first that needs it starts it, and ends it last.
+
+Each worker had a broker of its own. Six of them on two cores spent more processor time on their
+start and on compiling themselves than on the tests.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deploy.local.node import Ports
+from deploy.local.real import RealKafka
+
+LAST_SECONDS = 1_800
+"""The starter waits at most so long for the other workers to finish."""
+
+
+@dataclass(frozen=True)
+class SharedNode:
+    """The only node, as another worker sees it."""
+
+    ports: Ports
+
+    @property
+    def address(self) -> str:
+        """Return host:port of the client listener."""
+        return f"127.0.0.1:{self.ports.client}"
+
+
+@dataclass(frozen=True)
+class SharedKafka:
+    """A broker that another worker started."""
+
+    nodes: tuple[SharedNode]
+
+    @property
+    def bootstrap(self) -> str:
+        """Return ``bootstrap.servers`` for clients."""
+        return self.nodes[0].address
+
+    @property
+    def bootstrap_proxied(self) -> str:
+        """Return ``bootstrap.servers`` for clients behind a proxy."""
+        return f"127.0.0.1:{self.nodes[0].ports.proxy}"
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock *path*, which ends with the process that has it."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def shared(directory: Path, make: Callable[[], RealKafka]) -> Iterator[RealKafka | SharedKafka]:
+    """Give the broker of the run whose workers share *directory*."""
+    users, ports = directory / "users", directory / "ports.json"
+    users.mkdir(parents=True, exist_ok=True)
+    mine, own = users / str(os.getpid()), None
+    with locked(directory / "lock"):
+        if not ports.exists():
+            own = make()
+            own.start()
+            ports.write_text(json.dumps(asdict(own.nodes[0].ports)))
+        mine.touch()
+    try:
+        yield own or SharedKafka((SharedNode(Ports(**json.loads(ports.read_text()))),))
+    finally:
+        mine.unlink()
+        if own:
+            _await_others(users)
+            own.close()
+
+
+def _await_others(users: Path) -> None:
+    deadline = time.monotonic() + LAST_SECONDS
+    while time.monotonic() < deadline and any(_lives(int(each.name)) for each in users.iterdir()):
+        time.sleep(0.2)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
