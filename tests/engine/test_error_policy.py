@@ -236,13 +236,17 @@ def test_an_open_transaction_of_others_that_holds_the_input_back_is_named_once(c
     end = world.clock.now + 3 * HELD_SECONDS
     while world.clock.now < end:
         world.turn()
-    told = [each for each in caplog.messages if "in/0 waits at offset 40" in each]
-    assert len(told) == 1
+    (said,) = [each for each in caplog.messages if "in/0 waits at offset 40" in each]
+    assert "a transaction of another producer is open there" in said
+    assert "kafka-transactions.sh describe-producers --topic in --partition 0" in said
+    assert said.endswith(world.health.status.detail)
+    assert world.health.status.state is State.RUNNING
     world.log.ends = lambda: {0: 40}  # type: ignore[method-assign]
     end = world.clock.now + 3 * HELD_SECONDS
     while world.clock.now < end:
         world.turn()
     assert caplog.messages[-1] == "no open transaction holds the input back any more"
+    assert world.health.status.detail == ""
 
 
 def test_a_task_is_shown_as_ours_from_its_first_moment_and_no_longer_than_it_is() -> None:
@@ -290,6 +294,24 @@ def test_a_full_disk_owes_the_very_same_write_and_nothing_is_judged_meanwhile() 
     tried = world.store.index.tried
     assert len(tried) == 4
     assert all(each is tried[0] for each in tried)
+    assert_as_undisturbed(world)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["a new index", "an index"])
+def test_a_start_on_a_full_disk_waits_for_room_and_keeps_its_place_in_the_group(known) -> None:
+    """It ended with 78, which no supervisor answers with a restart, and stayed down."""
+    world = World()
+    if known:
+        world.until(20)
+        world.membership.moves += [Moves(gone=frozenset({0})), GAINED]
+    world.store.full = 5
+    world.turn(4)
+    before = len(world.membership.polled)
+    assert (world.health.status.state, world.health.ready) == (State.PAUSED_DISK, False)
+    assert "free some space" in world.health.status.detail
+    assert world.health.status.tasks == ("group.0",)
+    world.turn()
+    assert len(world.membership.polled) > before
     assert_as_undisturbed(world)
 
 

@@ -54,6 +54,24 @@ def test_what_does_not_pass_in_time_is_tried_again_with_less_and_nobody_is_blame
     assert_as_undisturbed(world, changelog=False)
 
 
+def test_a_record_that_no_transaction_delivers_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(batch=1)
+    world.until(3)
+
+    def flush() -> int:
+        world.clock.sleep(10.0)
+        raise Abortable("too late")
+
+    real, world.log.flush = world.log.flush, flush  # type: ignore[method-assign]
+    world.turn(3)
+    named = "is too slow for it; raise kafka.transaction_timeout"
+    (said, *_) = [each for each in caplog.messages if named in each]
+    size = len(world.log.input[3].value or b"")
+    assert f"in/0 at 3 has {size} bytes, and was not delivered in 10 s" in said
+    world.log.flush = real  # type: ignore[method-assign]
+    assert_as_undisturbed(world, changelog=False)
+
+
 def test_the_size_shrinks_faster_the_more_fail_in_a_row_and_grows_back_slowly() -> None:
     pace = Pace(FakeClock(), 10.0)
     sizes = []

@@ -9,6 +9,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
 from streamfilter.engine.batches.pace import Pace
+from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
@@ -67,6 +68,8 @@ class MemoryStore:
     """A store that survives its tasks."""
 
     where = "memory"
+    full = 0
+    """So many times there is no room to open the index."""
 
     def __init__(self) -> None:
         self.index = FullIndex(SCHEME.widths)
@@ -79,6 +82,9 @@ class MemoryStore:
         return decode_identity(encoded)
 
     def open(self, identity: Identity) -> FullIndex:
+        if self.full:
+            self.full -= 1
+            raise DiskFull("the disk is full")
         self._identity = identity
         return self.index
 
@@ -126,7 +132,9 @@ class World:
             member=self.membership.member,
             clock=self.clock,
             observer=self._observer,
-            incoming=Incoming(self._reader, self._to, self._style.shadow),
+            incoming=Incoming(
+                self._reader, self._to, self._style.shadow, refusals=Refusals(self._to.compacted)
+            ),
             forwarder=Forwarder(self._to, self._style, Layout(1, self._outputs)),
             rules=Rules(MatchPolicy(), partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, Retriable
+from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, RecordsRefused, Retriable
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.ports.sink import INIT_SECONDS, KafkaSink
 
@@ -151,16 +151,16 @@ def test_one_that_failed_for_good_is_never_waited_for_again() -> None:
 
 
 class FailedProducer(Producer):
-    """Its transaction had failed for a right; librdkafka then takes no more records."""
+    """Its transaction had failed with *code*; librdkafka then takes no more records."""
 
     transactions = 0
     full = 0
+    code = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     def begin_transaction(self) -> None:
         self.transactions += 1
         if self.transactions > 1:  # which asks why
-            denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
-            raise KafkaException(KafkaError(denied, "not for you", txn_requires_abort=True))
+            raise KafkaException(KafkaError(self.code, "not for you", txn_requires_abort=True))
 
     def produce(self, *_: Any) -> None:
         if self.full:
@@ -173,8 +173,15 @@ class FailedProducer(Producer):
 
 
 @pytest.mark.parametrize("full", [0, 1], ids=["at once", "after the queue was full"])
-def test_who_may_produce_no_more_says_why_the_transaction_had_failed(full: int) -> None:
-    """It said "Erroneous state" and ended with 70, for a right that was revoked (78)."""
-    sink = begun(type("Failed", (FailedProducer,), {"full": full}))
-    with pytest.raises(Denied, match="not for you"):
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Denied),
+        (KafkaError.INVALID_TIMESTAMP, RecordsRefused),
+    ],
+)
+def test_who_may_produce_no_more_says_why_the_transaction_had_failed(full, code, raised):
+    """It said "Erroneous state" and ended with 70: for a right, or a record that is refused."""
+    sink = begun(type("Failed", (FailedProducer,), {"full": full, "code": code}))
+    with pytest.raises(raised, match="not for you"):
         sink.produce_changelog([b"document", b"batch"])

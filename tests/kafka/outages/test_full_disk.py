@@ -104,15 +104,13 @@ def with_small_buffers(stage: Stage, state: Path) -> dict[str, Any]:
     return {**SETTINGS, "memory": {"index_cache": "4Mi", "memtable": "1Mi"}, "index": index}
 
 
-@pytest.mark.parametrize("used", [False, True], ids=["a new index", "an index"])
-def test_a_start_on_a_full_disk_waits_for_room_and_hears_sigterm(make_stage, small_disk, used):
+def test_a_start_on_a_full_disk_waits_for_room_and_ends_at_sigterm(make_stage, small_disk):
     """It ended with 78, which no supervisor answers with a restart, and stayed down."""
     stage, ballast = make_stage(), small_disk / "ballast"
     filling, settings = Filling(stage, ballast), with_small_buffers(stage, small_disk / "state")
     filling.send()
-    if used:
-        stage.run(**settings)
-        filling.send()
+    stage.run(**settings)
+    filling.send()
     fill(ballast)
     process = stage.start(**settings)
     detail = str(process.wait_for_state("paused:disk")["detail"])
@@ -130,28 +128,6 @@ def test_a_start_on_a_full_disk_waits_for_room_and_hears_sigterm(make_stage, sma
     stage.drain(process)
     process.wait_for_state("running")
     assert process.terminate() == 0
-    assert verdicts(stage) == replayed(make_stage, stage)
-
-
-def test_a_standby_or_takeover_that_opens_its_index_on_a_full_disk_waits_for_room(
-    make_stage: Callable[..., Stage], small_disk: Path
-) -> None:
-    stage, ballast = make_stage(), small_disk / "ballast"
-    filling, settings = Filling(stage, ballast), with_small_buffers(stage, small_disk / "state")
-    filling.send()
-    worker = stage.start(state="one", **SETTINGS)
-    stage.drain(worker)
-    fill(ballast)
-    settings["index"]["standby"] = "cold"
-    waiting = stage.start(**settings)
-    waiting.wait_for_state("standby")
-    assert worker.terminate() == 0
-    filling.send()
-    waiting.wait_for(lambda s: bool(s.get("tasks")), what="the task")
-    waiting.wait_for_state("paused:disk")
-    assert_told(waiting)
-    ballast.unlink()
-    stage.end(waiting)
     assert verdicts(stage) == replayed(make_stage, stage)
 
 
