@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import click
 
-import streamfilter
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.stops import ExitCode, Stop, no_room, starved
@@ -106,12 +105,24 @@ class Verbs(click.Group):
                 formatter.write_dl(list(verbs.items()))
 
 
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the version and end, if that is *asked*."""
+    if asked:
+        from streamfilter.commands.version import version
+
+        click.echo(version())
+        context.exit()
+
+
 @click.command(
     cls=Verbs,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(streamfilter.__version__, prog_name="streamfilter")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    help="Show the version, and what signs texts here: the compiled kernel or numpy.",
+)  # fmt: skip
 def group() -> None:
     """A near-duplicate filter between two Kafka topics: each story passes once.
 

@@ -19,12 +19,14 @@ import numpy as np
 from streamfilter.bench import texts, truth
 from streamfilter.bench.measure import Measured, interleaved, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.similarity.kernel.choice import OFF, choice, chosen
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.similarity.statistics.curve import collision_probability
 
-OURS = "streamfilter"
+OURS, NUMPY = "streamfilter", "numpy"
+"""Ours as it signs here, and with numpy alone (`batch.kernel: off`)."""
 SEED = bytes(range(16))
 SIZES = (200, 1_024, 4_096, 20_480, 102_400)
 SHINGLES = {"word-3": Shingling("word", 3), "char-5": Shingling("char", 5)}
@@ -55,7 +57,11 @@ def run(options: Options) -> BenchResult:
         labels: Row = {"text": language, "bytes": size, "kind": shingle}
         seconds = _measured(documents, shingle, options)
         own, amount = seconds.pop(OURS), sum(len(text.encode()) for text in documents)
-        speed: Row = {"docs/s": rates(own, len(documents)), "MB/s": rates(own, amount / 1e6)}
+        numpy = seconds.pop(NUMPY)
+        speed: Row = {
+            "docs/s": rates(own, len(documents)), "MB/s": rates(own, amount / 1e6),
+            "numpy docs/s": rates(numpy, len(documents)), "times numpy": ratios(own, numpy),
+        }  # fmt: skip
         speeds.append({**labels, **speed, **_stages(documents, shingle, options)})
         if seconds:
             times = {name: ratios(own, theirs) for name, theirs in seconds.items()}
@@ -91,7 +97,10 @@ def sketcher(shingle: str) -> Sketcher:
 def _measured(documents: Sequence[str], shingle: str, options: Options) -> dict[str, list[float]]:
     """Return the processor seconds of each turn, by contender."""
     ours = sketcher(shingle)
-    contenders: dict[str, Callable[[], object]] = {OURS: lambda: _in_batches(ours, documents)}
+    contenders: dict[str, Callable[[], object]] = {
+        OURS: lambda: _in_batches(ours, documents),
+        NUMPY: lambda: _by_numpy(ours, documents),
+    }
     for name, signer in options.rivals.signers(shingle).items():
         contenders[name] = lambda signer=signer: signer(documents)  # type: ignore[misc]
     return interleaved(contenders, repeat=options.repeat)
@@ -100,6 +109,11 @@ def _measured(documents: Sequence[str], shingle: str, options: Options) -> dict[
 def _in_batches(ours: Sketcher, documents: Sequence[str]) -> None:
     for begin in range(0, len(documents), BATCH_DOCUMENTS):
         ours.sketch(documents[begin : begin + BATCH_DOCUMENTS])
+
+
+def _by_numpy(ours: Sketcher, documents: Sequence[str]) -> None:
+    with chosen(OFF):
+        _in_batches(ours, documents)
 
 
 def _stages(documents: Sequence[str], shingle: str, options: Options) -> Row:
@@ -128,6 +142,9 @@ def _checks(options: Options) -> Iterator[Check]:
         sets = [truth.shingles(text, kind=kind, size=size) for text in documents]
         sketches = sketcher(shingle).sketch(documents)
         yield from checked(f"{language} {shingle}", sketches, sets)
+        with chosen(OFF):
+            same = sketcher(shingle).sketch(documents).to_bytes() == sketches.to_bytes()
+        yield Check(f"{language} {shingle}: kernel and numpy are equal", same, str(choice()))
 
 
 def checked(label: str, sketches: Sketches, sets: Sequence[set[str]]) -> Iterator[Check]:
@@ -186,4 +203,4 @@ def _median(cell: object) -> float:
 
 def _notes(options: Options) -> list[str]:
     own = "seconds are processor seconds of all threads; a megabyte has 10^6 bytes"
-    return [own, *options.rivals.notes]
+    return [own, f"signed by: {choice()}", *options.rivals.notes]

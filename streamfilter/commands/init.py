@@ -109,7 +109,7 @@ def command(
 def _configured(broker: str | None, topic: str | None) -> Config:
     given = {"kafka.common.bootstrap.servers": broker, "input.topic": topic}
     config = load_config(overrides=[f"{key}={value}" for key, value in given.items() if value])
-    options.set_up_logging(config)
+    options.put_in_force(config)
     return config
 
 

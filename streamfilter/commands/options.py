@@ -14,6 +14,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading, load_config, read_config
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
+from streamfilter.similarity.kernel.choice import choose
 
 Option = Callable[[Any], Any]
 """A decorator that adds to a command."""
@@ -138,14 +139,14 @@ output_option = click.option(
 
 
 def load(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Config:
-    """Return the configuration and set up logging by it.
+    """Return the configuration, which is in force from now on.
 
     Raises:
         ConfigError: with every problem found.
     """
     CURES.remember(files)
     config = load_config(files, overrides=overrides)
-    set_up_logging(config)
+    put_in_force(config)
     return config
 
 
@@ -153,7 +154,7 @@ def read(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Reading:
     """Return the configuration as far as it can be read, with its problems."""
     CURES.remember(files)
     reading = read_config(files, overrides=overrides)
-    set_up_logging(reading.config)
+    put_in_force(reading.config)
     return reading
 
 
@@ -166,9 +167,10 @@ def say_unread(files: tuple[Path, ...]) -> None:
         )
 
 
-def set_up_logging(config: Config) -> None:
-    """Log by the settings; from here on no secret is written."""
+def put_in_force(config: Config) -> None:
+    """Log, and sign texts, by the settings; from here on no secret is written."""
     logs.configure(config.log.level, config.log.format, secrets=config.secrets())
+    choose(config.batch.kernel)
 
 
 class JsonAnswer(Protocol):

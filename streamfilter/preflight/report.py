@@ -21,6 +21,7 @@ from streamfilter.preflight.records import check_records
 from streamfilter.preflight.schemas import check_schemas
 from streamfilter.process.cures import CURES
 from streamfilter.process.limits import small_limits
+from streamfilter.similarity.kernel.choice import choice
 from streamfilter.stops import ConfigError, Problem, Refused, Temporary, counted
 
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
@@ -62,13 +63,16 @@ class Preflight:
         if not self.wrong:
             scheme = self.config.scheme()
             shape = {"slots": scheme.slots, "bands": scheme.bands, "rows": scheme.rows}
+            answer["signing"] = {"kernel": choice().kernel is not None, "why": choice().why}
             answer["scheme"] = {"fingerprint": scheme.fingerprint, **shape}
         return answer | {"settings": self.config.masked()}
 
     def as_text(self) -> str:
         """Return it for people: what was made, every problem, then one line that sums up."""
         made = [f"created {', '.join(self.made)}"] if self.made else []
-        return "\n".join(map(str, [*made, *self._with_commands(), *self.kept, self._summary()]))
+        signing = [] if self.wrong else [f"signing: {choice()}"]
+        lines = [*made, *self._with_commands(), *self.kept, *signing, self._summary()]
+        return "\n".join(map(str, lines))
 
     def _with_commands(self) -> Iterator[Problem]:
         """Yield all problems; the commands in their cures name this configuration's files."""

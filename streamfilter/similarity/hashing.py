@@ -17,7 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamfilter.similarity.columns import I64, U64
+from streamfilter.similarity.columns import I64, U64, Rows
+from streamfilter.similarity.kernel.choice import kernel
 
 WORD = 8
 """Bytes in one 64-bit view."""
@@ -96,7 +97,7 @@ class Multilinear:
     def __init__(self, width: int, *, seed: bytes, purpose: str) -> None:
         lower, upper = uniform(seed, purpose, 4 * width).reshape(width, 2, 2).swapaxes(0, 1)
         # Of a value x of halves l and u, k l + m u = k x + (m - k 2^32) u: a half less to cut out.
-        self._factors = np.stack((lower, upper - (lower << HALF)), axis=1)
+        self.factors = np.ascontiguousarray(np.stack((lower, upper - (lower << HALF)), axis=1))
         """By value, by what is multiplied (the value, its upper half), by sum."""
 
     def __call__(self, columns: Sequence[U64], starts: U64) -> U64:
@@ -116,7 +117,7 @@ class Multilinear:
         """Leave the hashes in *first*, which serves as the first sum."""
         second, product = np.empty_like(first), np.empty_like(first)
         first[:], second[:] = starts[..., 0], starts[..., 1]
-        for column, factors in zip(columns, self._factors, strict=False):
+        for column, factors in zip(columns, self.factors, strict=False):
             for part, pair in zip((column, column >> HALF), factors, strict=True):
                 for total, factor in zip((first, second), pair, strict=True):
                     np.multiply(part, factor, out=product)
@@ -148,6 +149,11 @@ class SpanHasher:
 
     def __call__(self, buffer: bytes, starts: I64, lengths: I64) -> U64:
         """Hash the spans of *buffer*, which has 8 spare bytes at its end."""
+        if (native := kernel()) is not None:
+            factors = self._multilinear.factors
+            made = native.hash(buffer, starts, lengths, self._masks, factors, self._starts)
+            if made is not None:
+                return self._with_long(buffer, starts, lengths, *made)
         view: U64 = np.ndarray((len(buffer) - WORD + 1,), "<u8", buffer=buffer, strides=(1,))
         short = np.minimum(lengths, WORD)
         hashes = view[starts]
@@ -159,7 +165,13 @@ class SpanHasher:
             rows = longer[words == count]
             if rows.size:
                 hashes[rows] = self._of_words(view, starts[rows], lengths[rows], count)
-        for row in longer[lengths[longer] > VECTOR_BYTES].tolist():
+        return self._with_long(
+            buffer, starts, lengths, hashes, longer[lengths[longer] > VECTOR_BYTES]
+        )
+
+    def _with_long(self, buffer: bytes, starts: I64, lengths: I64, hashes: U64, rows: Rows) -> U64:
+        """Put the hashes of the spans in *rows* into *hashes*, and return it."""
+        for row in rows.tolist():
             hashes[row] = self._long(buffer, starts[row], lengths[row])
         return hashes
 

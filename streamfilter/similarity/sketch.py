@@ -32,6 +32,7 @@ from streamfilter.similarity.columns import (
 )
 from streamfilter.similarity.digests import Digester
 from streamfilter.similarity.hashing import HALF
+from streamfilter.similarity.kernel.choice import kernel
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme, scheme_of
 from streamfilter.similarity.text.boilerplate import LEFT, left_of, read_table, table_of
@@ -342,6 +343,10 @@ def chunks_of(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
 
 def samples_of(tokens: Tokens) -> Samples:
     """Return for each text its smallest distinct 32-bit tokens, and how many distinct it has."""
+    if (native := kernel()) is not None:
+        made = native.samples(tokens.values, tokens.starts, SAMPLE_TOKENS)
+        if made is not None:
+            return Samples(made[0], starts_of(made[1]), made[2])
     ordered = _sorted(tokens)
     first = np.ones(len(ordered) + 1, bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:-1])

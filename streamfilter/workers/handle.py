@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
+from streamfilter.similarity.kernel import choice as signing
 from streamfilter.workers import frames
 
 COMMAND = (sys.executable, "-P", "-m", "streamfilter.workers.worker")
@@ -32,7 +33,7 @@ class Handle:
         """
         self._patience = patience
         # The secret seed goes through the pipe: other users can see arguments and environments.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {**signing.environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
         environment["OPENBLAS_NUM_THREADS"] = "1"  # otherwise it starts a thread for every core
         try:
             self._process = subprocess.Popen(

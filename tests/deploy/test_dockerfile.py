@@ -37,6 +37,11 @@ def test_it_ships_nothing_that_only_builds():
     ]
 
 
+def test_the_kernel_is_compiled_where_the_compiler_stays():
+    assert "gcc libc6-dev" in BUILD
+    assert "gcc" not in FINAL
+
+
 def test_it_leaves_out_what_only_who_builds_numpy_needs_and_runs_without_it():
     (left_out,) = re.findall(r"^RUN find (?:.*\\\n)*.*", BUILD, re.M)
     for each in ("-name tests", "-name '*.a'", "numpy/f2py"):
@@ -49,6 +54,7 @@ def test_everything_it_installs_is_pinned_by_hash():
     assert re.findall(r"pip install (?:.*\\\n)*.*", BUILD) == [
         "pip install --compile --require-hashes \\\n        -r requirements.lock -r build.lock",
         "pip install --compile --no-deps --no-build-isolation . \\\n"
+        "    && /opt/streamfilter/bin/python -m streamfilter.similarity.kernel.library \\\n"
         "    && /opt/streamfilter/bin/streamfilter --version \\\n"
         "    && /opt/streamfilter/bin/pip uninstall -q -y setuptools pip",
     ]

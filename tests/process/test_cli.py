@@ -12,7 +12,9 @@ import click
 import click.shell_completion
 import pytest
 
+import streamfilter
 from streamfilter import cli, stops
+from streamfilter.similarity.kernel.choice import choice, chosen
 
 
 @pytest.fixture
@@ -69,8 +71,24 @@ def test_help_and_version_end_well_and_teach(capsys):
     told = capsys.readouterr().out
     assert "streamfilter check --config" in told
     assert "78 configuration" in told
-    assert cli.main(["--version"]) == 0
     assert cli.main(["check", "--help"]) == 0
+
+
+@pytest.mark.parametrize("setting", ["auto", "off"])
+def test_version_and_check_say_what_signs_texts_and_why(setting, capsys, alone):
+    with chosen(setting) as found:
+        assert cli.main(["--version"]) == 0
+        name, signing = capsys.readouterr().out.splitlines()
+        assert name == f"streamfilter, version {streamfilter.__version__}"
+        assert signing == f"signing: {found}"
+        assert (found.why == "batch.kernel is off") is (setting == "off")
+        other = {"auto": "off", "off": "auto"}[setting]
+        assert cli.main(["check", "--set", f"batch.kernel={other}"]) == 0
+        assert f"signing: {choice()}\n" in capsys.readouterr().out
+        assert choice() != found, "the configuration decides"
+        assert cli.main(["check", "-o", "json", "--set", f"batch.kernel={setting}"]) == 0
+        told = json.loads(capsys.readouterr().out)["signing"]
+        assert told == {"kernel": found.kernel is not None, "why": found.why}
 
 
 @pytest.mark.parametrize("verb", cli.VERBS)

@@ -28,6 +28,8 @@ from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
 from tests.similarity import code_points
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 SEED = bytes(range(16))
 NORMALISE = Normaliser(Normalisation())
 RAW = Normaliser(Normalisation("none", casefold=False, whitespace=False, invisible=False))

@@ -16,6 +16,8 @@ import pytest
 from streamfilter.similarity.bands import Bander
 from streamfilter.similarity.hashing import VECTOR_BYTES, Multilinear, SpanHasher, uniform
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 TOGETHER = 64
 """Values hashed under one seed."""
 CHANCE = 2.0**-32

@@ -21,6 +21,8 @@ from streamfilter.similarity.statistics.shape import MissesRecall, Shape, plan, 
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 SEED = bytes(range(16))
 RAW = Normalisation("none", casefold=False, whitespace=False, invisible=False)
 

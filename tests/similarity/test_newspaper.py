@@ -10,6 +10,8 @@ from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.newspapers import article, furniture, page
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 SEED, PAGES = 20_261_122, 80
 
 

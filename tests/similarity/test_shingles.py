@@ -12,6 +12,8 @@ from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 SEED = bytes(range(16))
 RAW = Normalisation(unicode="none", casefold=False, whitespace=False, invisible=False)
 

@@ -10,6 +10,8 @@ from streamfilter.similarity.minhash import EMPTY, MinHasher, estimate
 from streamfilter.similarity.statistics.curve import collision_probability
 from streamfilter.similarity.statistics.shape import Shape
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 SEED = bytes(range(16))
 SLOTS = 128
 

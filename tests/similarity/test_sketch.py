@@ -21,6 +21,8 @@ from streamfilter.similarity.text.normalisation import (
 )
 from tests.support.columns import same_columns
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 SEED = bytes(range(16))
 SKETCHER = Sketcher(Scheme(16, 6), seed=SEED)
 

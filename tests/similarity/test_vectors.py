@@ -6,6 +6,8 @@ import pytest
 
 from tests.similarity.vectors import FILE, SCHEMES, TEXTS, normalised, sketched
 
+pytestmark = pytest.mark.usefixtures("signer")
+
 FROZEN = json.loads(FILE.read_text(encoding="ascii"))
 
 

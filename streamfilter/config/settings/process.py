@@ -134,6 +134,11 @@ class BatchSection(Section):
         "for texts below 512 characters, and none on one core or for texts of a few "
         "words. No output depends on it.",
     )
+    kernel: Literal["auto", "off"] = Field(
+        default="auto",
+        description="What signs texts. auto: the compiled kernel, or numpy where it cannot be "
+        "loaded or compiled; `check` says which, and why. off: numpy. No output depends on it.",
+    )
 
 
 class LimitsSection(Section):

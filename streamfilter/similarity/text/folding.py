@@ -69,10 +69,15 @@ class Folding:
 
     def __init__(self, how: Normalisation) -> None:
         self._how = how
-        self._table = np.full(SPECIAL, UNKNOWN, np.uint32)
+        self.table = np.full(SPECIAL, UNKNOWN, np.uint32)
         self._filling = Lock()  # it is shared, and so is the list of what becomes several
         self._several = np.zeros((0, LONG_MAX), np.uint32)
         self._lengths = np.zeros(0, np.int64)
+
+    @property
+    def several(self) -> tuple[U32, I64]:
+        """Return the list of what becomes several code points: a row each, and its length."""
+        return self._several, self._lengths
 
     def text(self, text: str) -> str:
         """Return *text* in the Unicode form and case wanted, by Python's tables."""
@@ -82,12 +87,12 @@ class Folding:
 
     def values(self, points: U32) -> U32:
         """Return the table's value for each of *points*."""
-        values = self._table.take(points, mode="clip")  # no point is above: half the time
+        values = self.table.take(points, mode="clip")  # no point is above: half the time
         unknown = points[values == UNKNOWN] if values.max(initial=0) >= UNKNOWN else points[:0]
         for page in distinct(unknown >> 8).tolist():
             with self._filling:
                 self._fill(page)
-        return self._table.take(points) if unknown.size else values
+        return self.table.take(points) if unknown.size else values
 
     def unfolding(self, values: U32) -> Edits:
         """Return what is left to do to *values*, whose marks become code points at once.
@@ -111,9 +116,9 @@ class Folding:
         first = page << 8
         characters = "".join(map(chr, range(first, first + 256)))
         if page in PLAIN_PAGES and self._is_plain(characters):
-            self._table[first : first + 256] = np.arange(first, first + 256)
+            self.table[first : first + 256] = np.arange(first, first + 256)
         else:
-            self._table[first : first + 256] = [self._value(c) for c in characters]
+            self.table[first : first + 256] = [self._value(c) for c in characters]
 
     def _is_plain(self, characters: str) -> bool:
         """Return True if nothing happens to these letters, whatever stands beside them."""

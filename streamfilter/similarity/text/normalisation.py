@@ -13,7 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import TypeVar
 
@@ -21,6 +21,8 @@ import numpy as np
 
 from streamfilter.similarity.columns import I64, U8, U32, distinct, slices
 from streamfilter.similarity.hashing import WORD
+from streamfilter.similarity.kernel.calls import UNKNOWN_PAGE, Kernel, Normalised
+from streamfilter.similarity.kernel.choice import kernel
 from streamfilter.similarity.scheme import Normalisation
 from streamfilter.similarity.text.code_points import (
     MARK,
@@ -60,6 +62,16 @@ GROWING = (*range(0xA0, 0x3400), *range(0xD800, 0x20000))  # no other code point
 
 
 @dataclass(frozen=True, slots=True)
+class Spans:
+    """Byte spans in a buffer, and which of them belong to which text."""
+
+    starts: I64
+    lengths: I64
+    text_starts: I64
+    """(n + 1,) text i has spans text_starts[i] to text_starts[i + 1]."""
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """Normalised texts in one byte buffer, a separator before, between and after them."""
 
@@ -67,9 +79,30 @@ class Chunk:
     """UTF-8, with 8 spare bytes at the end, so that any span can be read in 8-byte views."""
     bounds: I64  # (n + 1,) text i is buffer[bounds[i] : bounds[i + 1] - 1]
     points: U32 | None = None
-    """The code points of the buffer without the spare bytes; None if all is ASCII."""
+    """The code points of the buffer without the spare bytes; None if no step needed them yet."""
     places: I64 | None = None
-    """Where each of them begins in the buffer, and where the last ends; None if all is ASCII."""
+    """Where each of them begins in the buffer, and where the last ends."""
+
+    words: Spans | None = None
+    """The words of the texts, if the kernel has found them already."""
+
+    @classmethod
+    def of(cls, made: Normalised) -> Chunk:
+        """Return what the kernel has *made*."""
+        buffer, bounds, *words = made
+        return cls(buffer, bounds, words=Spans(*words))
+
+    @property
+    def is_ascii(self) -> bool:
+        """Return whether all texts are ASCII."""
+        return self.buffer.isascii()
+
+    def decoded(self) -> tuple[U32, I64]:
+        """Return `points` and `places`."""
+        if self.points is not None and self.places is not None:
+            return self.points, self.places
+        points = points_of(self.buffer[: -len(SPARE)].decode("utf-8", "surrogatepass"))
+        return points, first_bytes(self.buffer)[: len(points) + 1]
 
     def texts(self) -> Iterator[memoryview]:
         """Yield the texts' bytes."""
@@ -113,6 +146,19 @@ class Normaliser:
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
         data = f"\0{chr(0).join(texts)}\0".encode("ascii")
+        if (native := kernel()) is not None:
+            made = native.ascii(
+                data, bounds, self._translation, classes(), collapse=self._how.whitespace
+            )
+            if made is not None:
+                return Chunk.of(made)
+        octets = self._translated(data)
+        if self._how.whitespace:
+            octets, bounds = _collapsed(octets, bounds)
+        return Chunk(octets.tobytes() + SPARE, bounds)
+
+    def _translated(self, data: bytes) -> U8:
+        """Return what each byte of ASCII *data* becomes, whatever stands beside it."""
         if "apostrophes" in self._how.fold:  # the only fold of a character of ASCII
             data = data.replace(b"`", b"'")
         if self._how.whitespace:
@@ -124,9 +170,12 @@ class Normaliser:
             octets = octets | ((octets - UPPER_A) < LETTERS).view(np.uint8) * CASE
         if self._how.digits:
             octets = np.where((octets - DIGIT_ZERO) < DIGITS, DIGIT_ZERO, octets)
-        if self._how.whitespace:
-            octets, bounds = _collapsed(octets, bounds)
-        return Chunk(octets.tobytes() + SPARE, bounds)
+        return octets
+
+    @cached_property
+    def _translation(self) -> bytes:
+        """Return the same for each byte, for the kernel: all 256 of them."""
+        return self._translated(bytes(range(256))).tobytes()
 
     def _unicode(self, texts: Sequence[str]) -> Chunk:
         """Normalise any text; a separator that no text contains tells them apart again."""
@@ -136,6 +185,10 @@ class Normaliser:
         if np.count_nonzero(points == 0) > len(bounds):
             separator = _unused(texts)
             points = points_of(separator + separator.join(texts) + separator)
+        if (native := kernel()) is not None:
+            chunk = self._natively(native, points, bounds, separator)
+            if chunk is not None:
+                return chunk
         values = self._folding.values(points)
         highest = values.max()
         if highest >= SPECIAL:
@@ -152,6 +205,25 @@ class Normaliser:
         buffer = _utf8_of(points) + SPARE
         places = first_bytes(buffer)[: len(points) + 1]
         return Chunk(buffer, places[bounds - 1] + 1, points, places)
+
+    def _natively(self, native: Kernel, points: U32, bounds: I64, separator: str) -> Chunk | None:
+        """Return the chunk of *points* as the kernel makes it; None if it does not."""
+        table = self._folding.table
+        folded = native.fold(points, bounds, table)
+        if folded == UNKNOWN_PAGE:
+            self._folding.values(points)  # fills the pages
+            folded = native.fold(points, bounds, table)
+        if isinstance(folded, int):
+            return None
+        values, points, bounds, context = folded
+        if context.size:
+            edits = self._between_spaces(points, bounds, context, ord(separator))
+            values, bounds = edits.of(values, bounds)
+        several, lengths = self._folding.several
+        made = native.encode(
+            values, bounds, several, lengths, classes(), collapse=self._how.whitespace
+        )
+        return None if made is None else Chunk.of(made)
 
     def _folded(self, points: U32, values: U32, bounds: I64, separator: int) -> tuple[U32, I64]:
         """Do what *values* say of *points*, by Python's own tables where it must be."""

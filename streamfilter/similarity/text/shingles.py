@@ -32,10 +32,15 @@ from streamfilter.similarity.hashing import (
     spread,
     uniform,
 )
+from streamfilter.similarity.kernel.choice import kernel
 from streamfilter.similarity.scheme import FADING, Normalisation, Shingling
 from streamfilter.similarity.text.boilerplate import Table, TokenSet, table_of
-from streamfilter.similarity.text.code_points import LETTER, UNSPACED, classes_in_context
-from streamfilter.similarity.text.normalisation import Chunk, Normaliser, first_bytes
+from streamfilter.similarity.text.code_points import (
+    LETTER,
+    UNSPACED,
+    classes_in_context,
+)
+from streamfilter.similarity.text.normalisation import Chunk, Normaliser, Spans, first_bytes
 
 CASE, LETTER_A, LETTERS, DIGIT_ZERO, DIGITS, UNDERSCORE = np.array(
     [32, ord("a"), 26, ord("0"), 10, ord("_")], np.uint8
@@ -55,15 +60,6 @@ class Tokens:
     dropped: I64 | None = None
     """(n,) how many more of text i were boilerplate; negative: all of them were, and they stay.
     None without a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """Byte spans in a buffer, and which of them belong to which text."""
-
-    starts: I64
-    lengths: I64
-    text_starts: I64  # (n + 1,) text i has spans text_starts[i] to text_starts[i + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +118,9 @@ class Shingler:
 
     def words(self, chunk: Chunk) -> Spans:
         """Return the words of the texts in *chunk*."""
-        return _ascii_words(chunk.buffer, chunk.bounds) if chunk.points is None else _words(chunk)
+        if chunk.words is not None:
+            return chunk.words
+        return _ascii_words(chunk.buffer, chunk.bounds) if chunk.is_ascii else _words(chunk)
 
     def runs(self, spans: Spans) -> I64:
         """Return the number of the first word of each shingle, in the order of the tokens."""
@@ -150,27 +148,33 @@ class Shingler:
 
     def every_token(self, chunk: Chunk) -> Tokens:
         """Return all tokens, of 8 bytes, boilerplate among them."""
-        buffer, bounds, points = chunk.buffer, chunk.bounds, chunk.points
+        buffer, bounds = chunk.buffer, chunk.bounds
         if self._words:
             spans = self.words(chunk)
             hashes = self._hash(buffer, spans.starts, spans.lengths)
-            runs = self._runs(hashes, spans.text_starts)
+            runs = self._runs(hashes, spans.text_starts, self._size)
             return self._with_anchor(runs, hashes, spans.text_starts) if self._anchored else runs
-        if points is None and self._size <= WORD:
+        native = kernel()
+        made = None if native is None else native.characters(buffer, bounds, self._size)
+        if made is None and chunk.is_ascii and self._size <= WORD:
             return self._ascii_characters(buffer, bounds)
-        spans = _character_runs(buffer, bounds, self._size)
+        spans = _character_runs(buffer, bounds, self._size) if made is None else Spans(*made)
         hashes = self._hash(buffer, spans.starts, spans.lengths)
-        return Tokens(self._tokens_of([hashes]), spans.text_starts)
+        return self._runs(hashes, spans.text_starts, 1)
 
     def _tokens_of(self, columns: Sequence[U64]) -> U64:
         """Return the tokens of shingles whose units' hashes stand in *columns*."""
         return spread(self._combine(columns, self._start))
 
-    def _runs(self, hashes: U64, text_starts: I64) -> Tokens:
-        """Combine each *size* consecutive words of a text into one token."""
-        runs = max(len(hashes) - self._size + 1, 0)
-        combined = self._tokens_of([hashes[i : i + runs] for i in range(self._size)])
-        inside, starts = _starts_of_runs(text_starts, self._size)
+    def _runs(self, hashes: U64, text_starts: I64, size: int) -> Tokens:
+        """Combine each *size* consecutive units of a text into one token."""
+        if (native := kernel()) is not None:
+            made = native.runs(hashes, text_starts, size, self._combine.factors, self._start)
+            if made is not None:
+                return Tokens(*made)
+        runs = max(len(hashes) - size + 1, 0)
+        combined = self._tokens_of([hashes[i : i + runs] for i in range(size)])
+        inside, starts = _starts_of_runs(text_starts, size)
         return Tokens(combined[np.flatnonzero(inside[:runs])], starts)
 
     def _with_anchor(self, runs: Tokens, hashes: U64, text_starts: I64) -> Tokens:
@@ -300,10 +304,9 @@ def _ascii_words(buffer: bytes, bounds: I64) -> Spans:
 
 def _words(chunk: Chunk) -> Spans:
     """Find words, and pairs of characters in scripts without spaces, as byte spans."""
-    at, bounds = chunk.places, chunk.bounds
-    assert chunk.points is not None
-    assert at is not None
-    table = classes_in_context(chunk.points)
+    points, at = chunk.decoded()
+    bounds = chunk.bounds
+    table = classes_in_context(points)
     letters = table == LETTER
     edges = np.flatnonzero(letters[1:] != letters[:-1]) + 1
     begins, ends = edges[0::2], edges[1::2]

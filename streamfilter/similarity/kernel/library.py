@@ -1,0 +1,150 @@
+"""The kernel's library: `kernel.c`, compiled once for each machine, checked, and loaded.
+
+It is looked for beside this file, where an image has it, and then in the user's cache folder. Its
+name holds a digest of the source and of how it is compiled, so another version never loads it.
+Behind the compiled bytes stands their digest, so a damaged or cut file is never loaded. If it is
+in neither place and there is a compiler, it is compiled to another name and then renamed. So
+several processes may do it at once. Without a library, numpy does the work; no start fails.
+
+    python -m streamfilter.similarity.kernel.library    compiles it beside this file
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("kernel.c")
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-std=c11", "-O3", "-shared", "-fPIC", "-fvisibility=hidden")
+"""Without -march: the library also runs on an older processor that shares the folder."""
+COMPILE_SECONDS = 60.0
+BYTES_MAX = 4 << 20
+DIGEST_BYTES = 16
+WORD_BYTES = 8
+
+
+class NoLibraryError(Exception):
+    """There is no library; the message says why, and what to do."""
+
+
+class DamagedError(NoLibraryError):
+    """A file is cut short or damaged."""
+
+
+def opened() -> tuple[ctypes.CDLL, Path]:
+    """Return the library and its file, compiled first if need be.
+
+    Raises:
+        NoLibraryError: there is none for this machine.
+    """
+    if os.name != "posix" or ctypes.sizeof(ctypes.c_void_p) != WORD_BYTES:
+        raise NoLibraryError("the kernel is for POSIX systems of 64 bits")
+    try:
+        beside = SOURCE.with_name(file_name())
+        if beside.is_file():
+            return loaded(beside), beside
+        path = cache_folder() / beside.name
+        try:
+            if path.is_file():
+                return loaded(path), path
+        except DamagedError:
+            pass  # it is made anew
+        compile_to(path)
+        return loaded(path), path
+    except OSError as error:  # no folder, no room, or a library of another machine
+        raise NoLibraryError(str(error)) from None
+
+
+def file_name() -> str:
+    """Return the name of the library's file: it differs by source, flags and machine."""
+    made = SOURCE.read_bytes() + " ".join(FLAGS).encode()
+    digest = hashlib.blake2b(made, digest_size=8).hexdigest()
+    system = getattr(sys.implementation, "_multiarch", sys.platform)
+    return f"kernel-{digest}-{system}-{os.uname().machine}.so"
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of streamfilter, made if it is not there.
+
+    Raises:
+        NoLibraryError: there is none, or others may write into it.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if not os.path.isabs(root):
+        raise NoLibraryError("no folder to compile it into: set XDG_CACHE_HOME or HOME")
+    folder = Path(root, "streamfilter")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        cure = "set XDG_CACHE_HOME to a folder that can be written"
+        raise NoLibraryError(f"no folder to compile it into: {error}; {cure}") from None
+    _require_ours(folder)
+    return folder
+
+
+def _require_ours(path: Path) -> None:
+    """Refuse what another user could have written: it would be run as our code."""
+    status = path.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise NoLibraryError(f"other users may write {path}: chown it, or chmod go-w")
+
+
+def loaded(path: Path) -> ctypes.CDLL:
+    """Return the library in the file at *path*.
+
+    Raises:
+        OSError: it cannot be read, or is for another machine.
+        DamagedError: it is cut short or damaged.
+    """
+    with open(path, "rb") as file:
+        content = file.read(BYTES_MAX)
+    if _digest(content[:-DIGEST_BYTES]) != content[-DIGEST_BYTES:]:
+        raise DamagedError(f"{path} is damaged; remove it")
+    if path.parent != SOURCE.parent:
+        _require_ours(path)
+    return ctypes.CDLL(str(path))
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES, person=b"kernel").digest()
+
+
+def compile_to(path: Path, flags: Sequence[str] = FLAGS) -> None:
+    """Compile the kernel to the file *path*; a kill leaves the old file, or the new one.
+
+    Raises:
+        OSError: the folder cannot be written.
+        NoLibraryError: there is no compiler, or it fails.
+    """
+    import shutil
+    import subprocess
+    import tempfile
+
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        raise NoLibraryError(f"no C compiler is found: none of {', '.join(COMPILERS)} is in PATH")
+    with tempfile.TemporaryDirectory(prefix=".kernel-", dir=path.parent) as folder:
+        made = Path(folder, "kernel.so")
+        command = [compiler, *flags, "-o", str(made), str(SOURCE)]
+        try:
+            subprocess.run(
+                command, check=True, capture_output=True, stdin=subprocess.DEVNULL,
+                timeout=COMPILE_SECONDS,
+            )  # fmt: skip
+        except subprocess.SubprocessError as error:
+            said = (getattr(error, "stderr", None) or b"").decode(errors="replace").splitlines()
+            raise NoLibraryError(f"{compiler} fails: {said[0] if said else error}") from None
+        content = made.read_bytes()
+        made.write_bytes(content + _digest(content))
+        made.chmod(0o755)
+        made.replace(path)
+
+
+if __name__ == "__main__":
+    compile_to(SOURCE.with_name(file_name()))
+    print(opened()[1])
