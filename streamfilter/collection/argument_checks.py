@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Real
 
+from streamfilter.documents.fields.values import canonical
+
 
 def check_id(id: object) -> str:
     """Return *id* if it is a str that UTF-8 can encode; raise `TypeError` or `ValueError`."""
@@ -19,6 +21,22 @@ def check_id(id: object) -> str:
 def check_text(text: object) -> str:
     """Return *text* if it is a str, or raise `TypeError`."""
     return _str("text", text)
+
+
+def check_scope(scope: object) -> str | None:
+    """Return *scope* as the service compares a value; a blank one is None, as none is.
+
+    Raises:
+        TypeError, ValueError: it is neither a str nor None, or no UTF-8 text.
+    """
+    if scope is None:
+        return None
+    known = _str("scope", scope)
+    try:
+        known.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the scope {known!r:.60} is no UTF-8 text; name it otherwise") from None
+    return canonical(known, ())
 
 
 def check_pair(pair: object) -> tuple[str, str]:

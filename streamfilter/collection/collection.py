@@ -91,14 +91,17 @@ class Collection:
         names = dict(zip(documents.ids, documents.ordinals.tolist(), strict=True))
         return [names.get(id_) for id_ in ids]
 
-    def put(self, added: Sequence[Document]) -> I64:
-        """Remember documents in one write, and return their ordinals (n,).
+    def put(self, added: Sequence[Document], scope: str | None = None) -> I64:
+        """Remember documents of one *scope* in one write, and return their ordinals (n,).
 
         A known id gets the new text. With a retention, call `forget_old` after the search for
         similar documents. Until then the index still holds what the first of the texts must be
         compared with.
         """
-        contents = self._sketch(added).contents
+        if scope is None:
+            contents = self._sketch(added).contents
+        else:
+            contents = self.sketcher.sketch([each.text for each in added], scope=scope).contents
         blank = np.fromiter((is_blank(each.text) for each in added), np.bool_, len(added))
         fingerprints = np.where(blank[:, None], NO_TEXT, contents.fingerprints)
         return self._write(
@@ -154,9 +157,11 @@ class Collection:
         digests = [hashlib.blake2b(id_.encode(), digest_size=8, key=key).digest() for id_ in ids]
         return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
-    def like_texts(self, texts: Sequence[str], policy: MatchPolicy) -> list[list[Likeness]]:
-        """Return for each text the similar documents, the most similar first."""
-        sketches = self.sketcher.sketch(texts)
+    def like_texts(
+        self, texts: Sequence[str], policy: MatchPolicy, scope: str | None = None
+    ) -> list[list[Likeness]]:
+        """Return for each text the similar documents of its *scope*, the most similar first."""
+        sketches = self.sketcher.sketch(texts, scope=scope)
         asked = np.fromiter((not is_blank(text) for text in texts), np.bool_, len(texts))
         return self._grouped(sketches, None, asked, policy)
 

@@ -228,32 +228,32 @@ class Deduplicator:
         for documents in self._in_turn(self._opened.documents()):
             yield from documents.ids
 
-    def add(self, id: str, text: str) -> list[Duplicate]:
+    def add(self, id: str, text: str, *, scope: str | None = None) -> list[Duplicate]:
         """Remember *text* under a new *id*; return the earlier documents that are similar to it.
 
-        Raises:
-            ValueError: the id is known already; use `update` to give it another text.
+        Documents match only within their *scope*, such as a tenant's name; those without one are a
+        scope together. An id belongs to one document of any scope. A known one raises `ValueError`;
+        use `update` to give it another text.
         """
-        (found,) = self.add_many([(id, text)])
+        (found,) = self.add_many([(id, text)], scope=scope)
         return found
 
     @_alone
-    def add_many(self, documents: Iterable[tuple[str, str]]) -> list[list[Duplicate]]:
-        """Remember (id, text) pairs, a thousand at a time: much faster than one by one.
+    def add_many(
+        self, documents: Iterable[tuple[str, str]], *, scope: str | None = None
+    ) -> list[list[Duplicate]]:
+        """Remember (id, text) pairs of one *scope*, a thousand at a time: faster than one by one.
 
-        Returns:
-            For each pair, the similar earlier documents, including those of this call.
-
-        Raises:
-            TypeError: an item is no (id, text). The full thousands before it are remembered.
-            ValueError: an id is known already, comes twice, or is no UTF-8; likewise.
+        Return for each pair the similar earlier documents, including those of this call. A
+        `TypeError` names an item that is no (id, text), and a `ValueError` an id that is known
+        already, comes twice, or is no UTF-8. The full thousands before it are remembered.
         """
         found: list[list[Duplicate]] = []
-        pairs = map(checks.check_pair, documents)
+        pairs, inside = map(checks.check_pair, documents), checks.check_scope(scope)
         while chunk := list(islice(pairs, BATCH_DOCUMENTS)):
             ids = [id for id, _ in chunk]
             self._refuse_known(ids)
-            ordinals = self._collection.put([Document(*each) for each in chunk])
+            ordinals = self._collection.put([Document(*each) for each in chunk], inside)
             rows = self._collection.like_ordinals(ordinals, self._policy, earlier=True)
             self._collection.forget_old()
             found += [duplicates(row) for row in rows]
@@ -269,9 +269,10 @@ class Deduplicator:
             raise ValueError(f"the id {twice!r} comes twice; give each text an id of its own")
 
     @_alone
-    def update(self, id: str, text: str) -> list[Duplicate]:
-        """Set the text of *id*, known or not; return the other documents that are similar to it."""
-        ordinals = self._collection.put([Document(checks.check_id(id), checks.check_text(text))])
+    def update(self, id: str, text: str, *, scope: str | None = None) -> list[Duplicate]:
+        """Set text and scope of *id*, known or not; return the other documents similar to it."""
+        document = Document(checks.check_id(id), checks.check_text(text))
+        ordinals = self._collection.put([document], checks.check_scope(scope))
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
         return duplicates(row)
 
@@ -288,28 +289,34 @@ class Deduplicator:
             known += self._collection.remove(list(dict.fromkeys(chunk)))
         return known
 
-    def is_duplicate(self, text: str) -> bool:
-        """Return whether a remembered document is similar to *text*. Remembers nothing."""
-        return bool(self.duplicates_of(checks.check_text(text)))
+    def is_duplicate(self, text: str, *, scope: str | None = None) -> bool:
+        """Return whether a remembered document is similar to *text*; remember nothing."""
+        return bool(self.duplicates_of(checks.check_text(text), scope=scope))
 
     @_alone
     def duplicates_of(
-        self, text: str | None = None, *, id: str | None = None, threshold: float | None = None
+        self,
+        text: str | None = None,
+        *,
+        id: str | None = None,
+        threshold: float | None = None,
+        scope: str | None = None,
     ) -> list[Duplicate]:
         """Return the documents similar to *text* or to the document *id*, most similar first.
 
+        *scope* is that of *text*; a document has its own, and an unknown *id* raises `KeyError`.
         Below the threshold that the bands were planned for, they find fewer pairs. A warning says
         how many.
-
-        Raises:
-            KeyError: no document has that *id*.
-            ValueError: not exactly one of *text* and *id* is given, or *threshold* is invalid.
         """
         if (text is None) is (id is None):
             raise ValueError("give a text, or id=...: one of them")
+        if id is not None and scope is not None:
+            raise ValueError(f"leave out scope: the document {id!r} has its own")
         policy = self._policy_at(threshold, stacklevel=3)  # through `_alone`
         if text is not None:
-            return duplicates(self._collection.like_texts([checks.check_text(text)], policy)[0])
+            inside = checks.check_scope(scope)
+            (row,) = self._collection.like_texts([checks.check_text(text)], policy, inside)
+            return duplicates(row)
         (ordinal,) = self._collection.ordinals_of([checks.check_id(id)])
         if ordinal is None:
             raise KeyError(id)
@@ -342,11 +349,8 @@ class Deduplicator:
     def merge(self, other: Deduplicator) -> None:
         """Add the documents of *other*; both began as copies of one Deduplicator (`save`).
 
-        A document whose id is known here already is skipped.
-
-        Raises:
-            TypeError: *other* is no Deduplicator.
-            ValueError: *other* has another scheme or seed, so their sketches cannot be compared.
+        A document whose id is known here already is skipped. If *other* has another scheme or
+        seed, their sketches cannot be compared, which raises `ValueError`.
         """
         if not isinstance(other, Deduplicator):
             raise TypeError(

@@ -224,16 +224,21 @@ class Sketcher:
             read_table(Path(path))
         return cls(scheme_of(scheme), seed=seed)
 
-    def sketch(self, texts: Sequence[str], values: Sequence[Values] = ()) -> Sketches:
+    def sketch(
+        self, texts: Sequence[str], values: Sequence[Values] = (), *, scope: str | None = None
+    ) -> Sketches:
         """Return the sketches of *texts* (joined records), in order.
 
         *values* are those beside each text, in the order of `Scheme.pointers`. A text with an empty
-        tuple has none, and nor has any if there are no *values*.
+        tuple has none, and nor has any if there are no *values*. If the scheme stores no scopes,
+        all *texts* may be of one *scope*, which is then only in their hashes.
         """
         digests = NO_DIGESTS
         if self.scheme.digests:
             digests = self._digester.digests(texts, values or [()] * len(texts))
         scopes = digests[:, 0] if self.scheme.scope else None
+        if scope is not None:
+            scopes = np.full(len(texts), int.from_bytes(self.scope(scope), "big"), np.uint64)
         if self._contents_of is not None:
             contents, dropped = self._contents_of(texts, scopes), NOT_COUNTED
         else:

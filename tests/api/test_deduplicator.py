@@ -4,13 +4,17 @@ import random
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import pytest
 
 from streamfilter import Deduplicator, Duplicate, Pair
+from streamfilter.collection.argument_checks import check_scope
 from streamfilter.collection.deduplicator import BUCKET_CAP
+from streamfilter.collection.identity import new_scheme
 from streamfilter.index.errors import IndexLocked, IndexMismatch
 from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher
 
 BASE = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 NEAR = BASE + " fifteen"
@@ -70,6 +74,44 @@ def test_each_pair_comes_once_and_an_id_is_not_its_own_duplicate(make):
     assert Pair("c", "a", 1.0, True) in pairs
     assert [each.id for each in texts.duplicates_of(id="b")] == ["a", "c"]
     assert texts.duplicates_of(id="b", threshold=0.99) == []
+
+
+def test_documents_match_only_within_their_scope(make):
+    texts = make()
+    texts.add("a", BASE, scope="north")
+    assert texts.add("b", NEAR, scope="south") == texts.add("c", NEAR) == []
+    found = texts.add_many([("d", BASE), ("e", "brief")], scope="north")
+    assert [[each.id for each in row] for row in found] == [["a"], []]
+    assert texts.is_duplicate("brief", scope="north")
+    assert not texts.is_duplicate("brief")
+    assert [each.id for each in texts.duplicates_of(BASE, scope="south")] == ["b"]
+    assert [each.id for each in texts.duplicates_of(BASE)] == ["c"]
+    assert [each.id for each in texts.duplicates_of(BASE, scope=" ")] == ["c"], "blank is none"
+    assert texts.duplicates_of(BASE, scope="west") == []
+    assert [each.id for each in texts.duplicates_of(id="a")] == ["d"]
+    assert {(pair.id, pair.other) for pair in texts.all_duplicates()} == {("d", "a")}
+    assert [each.id for each in texts.update("a", BASE, scope="south")] == ["b"]
+    with pytest.raises(ValueError, match="'a' is known already"):
+        texts.add("a", FAR, scope="west")
+    with pytest.raises(ValueError, match="leave out scope"):
+        texts.duplicates_of(id="a", scope="south")
+    with pytest.raises(ValueError, match="no UTF-8 text"):
+        texts.add("z", FAR, scope="\ud800")
+    with pytest.raises(TypeError, match="the scope is 7"):
+        texts.add("z", FAR, scope=7)
+    assert texts.forget("a")
+    assert "z" not in texts
+
+
+def test_a_scope_is_hashed_as_by_the_service():
+    """So the verdicts of a scope are those of `index.scope_field`."""
+    scheme, seed = new_scheme(), bytes(range(16))
+    stored = Sketcher(replace(scheme, digests=("scope /tenant",)), seed=seed)
+    theirs = stored.sketch([BASE, "brief"], [('"north"',)] * 2)
+    ours = Sketcher(scheme, seed=seed).sketch([BASE, "brief"], scope=check_scope("north"))
+    assert (ours.keys == theirs.keys).all()
+    assert (ours.contents.fingerprints == theirs.contents.fingerprints).all()
+    assert (ours.contents.samples.tokens == theirs.contents.samples.tokens).all()
 
 
 def test_an_update_replaces_the_text_and_a_forgotten_document_is_never_met(make):
