@@ -19,7 +19,6 @@ from streamfilter.documents.reader import is_blank
 from streamfilter.documents.sketching import sketched
 from streamfilter.index.format import names_of
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
-from streamfilter.index.selection import documents_at
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared
 from streamfilter.matching.verdict.decision import Outcome
@@ -218,7 +217,7 @@ class Collection:
             known = other.ordinals_of(documents.ids)
             rows = np.flatnonzero([ordinal is None for ordinal in known])
             if rows.size:
-                other._write(documents_at(documents, rows))
+                other._write(documents.at(rows))
                 other.forget_old()
 
 

@@ -20,7 +20,7 @@ Whole columns are packed and unpacked at once, not field by field, because Pytho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -345,3 +345,21 @@ def names_of(documents: Documents) -> list[bytes]:
 def id_keys(names: Sequence[bytes], ordinals: Sequence[int]) -> list[bytes]:
     """Return the key of each document in the family of ids; the values are empty."""
     return [n + o.to_bytes(8, "big") for n, o in zip(names, ordinals, strict=True)]
+
+
+@dataclass(slots=True)
+class Entries:
+    """Puts and deletes of one atomic write, by family; rising order of keys is fastest."""
+
+    keys: dict[str, list[bytes]] = field(default_factory=dict)
+    values: dict[str, list[bytes]] = field(default_factory=dict)
+    deleted: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add entries of *family*."""
+        self.keys.setdefault(family, []).extend(keys)
+        self.values.setdefault(family, []).extend(values)
+
+    def delete(self, family: str, keys: Sequence[bytes]) -> None:
+        """Delete *keys* of *family*. Do not also put them. Absent keys do no harm."""
+        self.deleted.setdefault(family, []).extend(keys)

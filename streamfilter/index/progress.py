@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from streamfilter.index.ages import Ages
 from streamfilter.model import BatchMark, Positions, Span
 
-
-class StoredExtent(Protocol):
-    """The part of a batch's extent (`matching.retention.Extent`) that the index stores."""
-
-    @property
-    def horizon(self) -> int:
-        """Return the ordinal below which documents are forgotten after the batch."""
-
-    @property
-    def stream_time(self) -> int:
-        """Return the stream time at the end of the batch; -1: unknown."""
-
-    @property
-    def marked_time(self) -> int:
-        """Return the stream time that the batch's mark stores; -1: none."""
+if TYPE_CHECKING:
+    from streamfilter.matching.blocking.retention import Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +36,7 @@ class Progress:
         return f", as of changelog offset {offset}" if offset >= 0 else ""
 
     def advanced(
-        self, documents: int, spans: Sequence[Span], extent: StoredExtent, ages: Ages | None = None
+        self, documents: int, spans: Sequence[Span], extent: Extent, ages: Ages | None = None
     ) -> tuple[Progress, BatchMark]:
         """Return the progress after a batch of *documents* over *spans*, and its mark.
 

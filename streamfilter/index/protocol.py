@@ -18,11 +18,15 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.progress import Progress
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
+
+Rows = NDArray[np.intp]
+"""Rows of columns, each with everything that belongs to it."""
 
 WINDOWS_MAX = 5
 """Windows that may be alive at a time. Every probe reads each of them."""
@@ -52,6 +56,13 @@ class Documents:
 
     def __len__(self) -> int:
         return len(self.ordinals)
+
+    def at(self, rows: Rows) -> Documents:
+        """Return the documents in *rows*, in the order given."""
+        ids = [self.ids[i] for i in rows.tolist()]
+        record = (self.batches[rows], self.partitions[rows], self.offsets[rows])
+        times, contents = self.timestamps[rows], self.contents.at(rows)
+        return Documents(self.ordinals[rows], ids, *record, times, contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,10 @@ class Buckets:
         """Return (counts.sum(),): the ordinals under the shortest keys, by row, then column."""
         return self.shortest.ordinals
 
+    def at(self, rows: Rows) -> Buckets:
+        """Return the buckets of *rows*, in the order given; not what full ones turned away."""
+        return Buckets(self.counts[rows], self.starts[rows], self.pool, self.overflows[rows])
+
 
 @dataclass(frozen=True, slots=True)
 class Copies:
@@ -170,6 +185,16 @@ class Additions:
     records: Sequence[bytes] | None = None
     """The output of `format.encode_documents`; None: `apply` encodes the documents."""
 
+    def at(self, rows: Rows) -> Additions:
+        """Return the additions in *rows*, in the order given."""
+        return replace(
+            self,
+            documents=self.documents.at(rows),
+            keys=self.keys[rows],
+            buckets=self.buckets and self.buckets.at(rows),
+            records=self.records and [self.records[i] for i in rows.tolist()],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Removals:
@@ -185,6 +210,12 @@ class Removals:
     """The names by which the documents are found (`format.name_of`)."""
     always: int = 1
     """As in `Additions`."""
+
+    def at(self, rows: Rows) -> Removals:
+        """Return the removals in *rows*, in the order given."""
+        names = [self.names[i] for i in rows.tolist()]
+        columns = (self.ordinals[rows], self.keys[rows], self.signatures[rows])
+        return Removals(*columns, names, self.always)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ import numpy as np
 
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
-from streamfilter.index.selection import subset
 from streamfilter.matching.blocking.candidates import collect
 from streamfilter.matching.blocking.forgetting import NEVER, NO_TOMBSTONES, Forgetting
 from streamfilter.matching.blocking.known_ids import SharedIds, known_names
@@ -273,7 +272,7 @@ class _Rounds:
     def _additions(self, rows: I64) -> Additions:
         """Return what is remembered of *rows*. A record of too few fields is listed for no band."""
         everything = Additions(self._ours, self._sketches.keys, self._found.buckets)
-        added = subset(everything, rows)
+        added = everything.at(rows)
         documents = added.documents
         sizes = documents.contents.set_sizes
         few = (sizes > 0) & (sizes < self._least_set)

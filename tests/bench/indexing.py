@@ -231,7 +231,7 @@ def _bands_bytes(path: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as notes:
         view = Database(path / DATABASE_NAME, memory=memory, create=False, notes=Path(notes))
         with closing(view):
-            return view.table_bytes(Families.of(0).bands)
+            return int(view.figure(Families.of(0).bands, "live-sst-files-size"))
 
 
 def a_document(seconds: list[float]) -> Measured:

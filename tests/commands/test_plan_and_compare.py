@@ -12,7 +12,6 @@ import pytest
 
 from streamfilter.cli import main
 from streamfilter.index.format import encode_documents
-from streamfilter.index.selection import documents_at
 from streamfilter.monitoring import capacity
 from streamfilter.similarity.statistics.shape import Shape
 from tests.bench.indexing import TOKENS, documents_of
@@ -204,7 +203,7 @@ def test_what_plan_takes_for_measured_is_what_was_measured():
     filled = json.loads((RUNS / "standby.json").read_text())["filled_seconds"]
     assert pytest.approx(1_000_000 / filled, rel=0.01) == capacity.RESTORED_A_SECOND
     shape = Shape(16, 6)
-    (record,) = encode_documents(documents_at(documents_of(0), np.zeros(1, np.intp)))
+    (record,) = encode_documents(documents_of(0).at(np.zeros(1, np.intp)))
     assert shape.record_bytes(shingles=TOKENS, id_bytes=len("document-0000000000")) == len(record)
     disk = [row["disk B/doc"] for row in rows if row["documents"] >= 1_000_000]
     told = shape.bytes_per_document(shingles=TOKENS, id_bytes=19)

@@ -13,6 +13,7 @@ from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT, names_of
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
+from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Contents, Samples
 
@@ -129,3 +130,10 @@ def as_a_kill_leaves_it(path: Path, copy: Path) -> Path:
                 return copy
         shutil.rmtree(copy)
     raise AssertionError(f"{path} never holds still")
+
+
+def compact(index: RocksIndex) -> None:
+    """Merge all levels of its database."""
+    for family in index._store._families.values():
+        family.flush(True)
+        family.compact_range(None, None)

@@ -25,7 +25,6 @@ from streamfilter.index.journal import (
 )
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Documents
-from streamfilter.index.selection import documents_at
 from streamfilter.similarity.columns import Contents, Samples, Widths
 from tests.index.samples import SLOTS, documents, mark
 from tests.support.columns import columns_of, same_columns
@@ -41,7 +40,7 @@ def test_documents_come_back_as_they_were_to_the_second() -> None:
 
 
 def test_no_documents_are_no_bytes() -> None:
-    none = documents_at(documents([1]), np.array([], np.intp))
+    none = documents([1]).at(np.array([], np.intp))
     assert encode_documents(none) == []
     assert len(decode_documents(none.ordinals, [], Widths(SLOTS))) == 0
 

@@ -13,7 +13,6 @@ from streamfilter.index.errors import FormatError
 from streamfilter.index.format import name_of, whole_seconds
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Index
-from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
 from tests.index.conftest import SMALL, MakeIndex
 from tests.index.samples import add, buckets_of, documents, identity, keys_of, mark, removals
@@ -290,7 +289,7 @@ def test_documents_are_found_by_their_id_and_only_by_it(make_index: MakeIndex) -
     asked = [*map(name_of, ["語", "a", "b", "ab", "", "a\0", "x" * 60_000, "x" * 70_000])]
     found = [each.tolist() for each in index.named(asked, 9)]
     assert found == [[5], [0, 1, 4], [], [2], [3], [6], [], []]
-    gone = removals(documents_at(given, np.array([1, 3])), rows[[1, 3]])
+    gone = removals(given.at(np.array([1, 3])), rows[[1, 3]])
     index.apply(Changes(Progress(next_ordinal=7), removals=gone))
     assert [each.tolist() for each in index.named([*map(name_of, ("a", "", "ab"))], 9)] == [
         [0, 4],

@@ -16,7 +16,6 @@ from streamfilter.index.protocol import WINDOWS_MAX, Additions, Buckets, Changes
 from streamfilter.index.rocks import rocks_index as rocks
 from streamfilter.index.rocks import window_front
 from streamfilter.index.rocks.options import Memory
-from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
@@ -115,7 +114,7 @@ class Twins:
             return
         old, progress = self.rng.choice(told), self.memory.progress
         rows = self.rng.sample(range(len(old.documents)), self.rng.randint(1, len(old.documents)))
-        gone = removals(documents_at(old.documents, np.array(rows)), old.keys[rows])
+        gone = removals(old.documents.at(np.array(rows)), old.keys[rows])
         additions, after = None, progress.next_ordinal
         if self.rng.random() < 0.5:
             keys = old.keys[rows[:1]]  # an update: the new one goes into the buckets of the old

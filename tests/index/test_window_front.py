@@ -17,7 +17,7 @@ from streamfilter.index.rocks import rocks_index as rocks
 from streamfilter.index.rocks import window_front
 from streamfilter.index.rocks.front_file import FILE_NAME
 from tests.index.conftest import SMALL
-from tests.index.samples import COLUMNS, as_a_kill_leaves_it, documents, identity
+from tests.index.samples import COLUMNS, as_a_kill_leaves_it, compact, documents, identity
 
 BATCH = 60
 
@@ -122,7 +122,7 @@ def test_a_front_that_missed_writes_is_not_believed(state: Path) -> None:
 @pytest.mark.slow
 def test_keys_that_cannot_be_read_are_never_taken_for_absent(state: Path) -> None:
     index = opened(state)
-    index.compact()
+    compact(index)
     copy = killed(state, index)
     table = max((copy / "rocksdb").glob("*.sst"), key=lambda file: file.stat().st_size)
     for seed in range(6):

@@ -152,15 +152,14 @@ def listed(
         if not len(joining.cells) and not len(leaving.cells):
             break
         grouped = Grouped.of(np.concatenate((leaving.trail, joining.trail)))
-        names = grouped.key_bytes()
-        old = (table.lists if depth else first_lists)(grouped, names)
+        old = (table.lists if depth else first_lists)(grouped)
         table.about_to_write(grouped.keys)  # harmless if the write fails later
         gone, coming = np.split(grouped.inverse, [len(leaving.cells)])
         closed = np.concatenate((leaving.whole, joining.whole))[grouped.first] & (old.overflows > 0)
         rest, held = without(old, gone, leaving.owners)
         cap = cap_at(table.cap, depth)
         lists, away = merged(rest, coming, joining.owners, cap=cap, closed=closed)
-        table.put(names, old, lists)
+        table.put(grouped.names, old, lists)
         onward = ~held & (old.overflows > 0)[gone]
         paged_in, paged_out = away & joining.whole, onward & leaving.whole
         if paged_in.any() or paged_out.any():

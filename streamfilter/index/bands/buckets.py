@@ -35,6 +35,8 @@ class Grouped:
     """The place in ``keys`` of every original key."""
     first: NDArray[np.intp]
     """One original place of every distinct key."""
+    names: list[bytes]
+    """The keys as stored: big-endian, so that bytes sort like the numbers."""
 
     @classmethod
     def of(cls, keys: U64) -> Grouped:
@@ -44,11 +46,8 @@ class Grouped:
         heads = _heads(ranked)
         inverse = np.empty(len(keys), np.intp)
         inverse[order] = np.cumsum(heads) - 1
-        return cls(ranked[heads], inverse, order[heads])
-
-    def key_bytes(self) -> list[bytes]:
-        """Return the distinct keys as stored: big-endian, so that bytes sort like the numbers."""
-        return encoded_integers(self.keys)
+        keys = ranked[heads]
+        return cls(keys, inverse, order[heads], encoded_integers(keys))
 
 
 def _heads(ranked: U64) -> Flags:

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from streamfilter.index.bands.buckets import Grouped, merged, taken
 from streamfilter.index.bands.overflow_pages import page_cap, page_keys, pages_of
-from streamfilter.index.entries import Entries
-from streamfilter.index.format import ORDINAL_BYTES, Lists, encode_buckets
+from streamfilter.index.format import ORDINAL_BYTES, Entries, Lists, encode_buckets
 from streamfilter.similarity.columns import I64, U64, Flags, distinct, ranks
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
 _PAGE_BITS = 32
 
-ReadLists = Callable[[Grouped, Sequence[bytes]], Lists]
+ReadLists = Callable[[Grouped], Lists]
 Members = tuple[NDArray[np.intp], I64]
 """(m,) the number of the bucket, and (m,) ordinals."""
 
@@ -69,8 +68,7 @@ def put_pages(
     places = distinct(np.concatenate((wanted, _pages_of(leaving[0], turned_away, table.cap))))
     owners = places >> _PAGE_BITS
     grouped = Grouped.of(page_keys(keys[owners], places & (1 << _PAGE_BITS) - 1))
-    names = grouped.key_bytes()
-    old = table.lists(grouped, names)
+    old = table.lists(grouped)
     table.about_to_write(grouped.keys)
     # Which page lists a document is not known: it leaves whichever page of its bucket does.
     rest, _ = without(old, *leaving, owners=owners[grouped.first])
@@ -79,7 +77,7 @@ def put_pages(
     changed = rest.counts < old.counts
     changed[coming] = True
     these = np.flatnonzero(changed)
-    chosen = [names[i] for i in these.tolist()]
+    chosen = [grouped.names[i] for i in these.tolist()]
     table.put(chosen, taken(old, these), taken(lists, these))
 
 

@@ -31,8 +31,8 @@ from streamfilter.index.directory.lock_and_marker import (
     write_marker,
 )
 from streamfilter.index.directory.read_only_view import IndexView, viewed
-from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
+from streamfilter.index.format import Entries
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import MIB, Memory
 
@@ -141,16 +141,13 @@ def restore(
 
 def _bring_back(source: Path, path: Path, copied: Copied, advanced: Callable[[int], None]) -> None:
     claim(path)
-    lock = Lock(path)
-    try:
+    with Lock(path):
         write_marker(path, copied.marker)
         (path / DATABASE_NAME).mkdir(mode=0o700)
         for name, (size, total) in copied.sums.items():
             _bring_back_file(source / name, path / DATABASE_NAME / name, size, total)
             advanced(size)
         write_marker(path, replace(copied.marker, complete=True))
-    finally:
-        lock.release()
 
 
 def _bring_back_file(source: Path, path: Path, size: int, total: str) -> None:

@@ -32,14 +32,10 @@ def copy_closed(path: Path, target: Path) -> None:
 
     Raises `IndexFault`: another process has it open, or there is no room.
     """
-    with file_errors(target):
-        lock = Lock(path)
-        try:
-            _copy_database(path, target)
-            shutil.copyfile(path / MARKER_NAME, target / MARKER_NAME)
-            sync_directory(target)
-        finally:
-            lock.release()
+    with file_errors(target), Lock(path):
+        _copy_database(path, target)
+        shutil.copyfile(path / MARKER_NAME, target / MARKER_NAME)
+        sync_directory(target)
 
 
 def bring_back(copy: Path, path: Path) -> None:
@@ -52,14 +48,11 @@ def bring_back(copy: Path, path: Path) -> None:
         marker = read_marker(copy)
         if marker is None:
             raise IndexDamaged(f"{copy}: is no copy of an index; remove it")
-        lock = Lock(path)
-        try:
+        with Lock(path):
             write_marker(path, replace(marker, complete=False))
             clear(path)
             _copy_database(copy, path)
             write_marker(path, marker)
-        finally:
-            lock.release()
 
 
 def is_whole(path: Path) -> bool:

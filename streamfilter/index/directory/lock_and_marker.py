@@ -96,6 +96,12 @@ class Lock:
             finally:
                 os.close(descriptor)
 
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
     def abandon(self) -> None:
         """Close a forked child's copy. The parent keeps the lock until it releases it or ends."""
         if self._descriptor >= 0:

@@ -192,8 +192,5 @@ def wipe_index(path: Path) -> None:
         if not path.is_symlink() and not path.exists():
             return
         check_ours(path)
-        lock = Lock(path)
-        try:
+        with Lock(path):
             clear(path)
-        finally:
-            lock.release()

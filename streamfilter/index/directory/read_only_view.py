@@ -26,6 +26,7 @@ from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.errors import IndexDamaged, IndexMismatch, IndexRefused
 from streamfilter.index.format import decode_documents, name_of, names_of
 from streamfilter.index.protocol import Documents
+from streamfilter.index.rocks.column_families import families_of
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.index.rocks.stored_index import StoredIndex
@@ -61,7 +62,7 @@ class IndexView(StoredIndex):
     @property
     def families(self) -> list[str]:
         """Return the names of all families; the facts, which describe the others, come last."""
-        facts, *others = self._store.names
+        facts, *others = families_of([each.number for each in self.windows], ids=self.ids)
         return [*others, facts]
 
     def entries(self, family: str) -> Iterator[tuple[bytes, bytes]]:

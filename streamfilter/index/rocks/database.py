@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
-from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
+from streamfilter.index.format import Entries
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.rocks.column_families import META, Families, families_of, keep_ids
 from streamfilter.index.rocks.forks import Holder, abandon_in_children, begin_threads, never_freed
@@ -100,14 +100,16 @@ class Database:
         self._unsure = True
         """Whether a power cut could still bring back a state that needs the retired families."""
         try:
-            self._stamp = self._settled(windows if create else None, writes=notes is None)
+            self.stamp = self._settled(windows if create else None, writes=notes is None)
+            """The number of the last write."""
         except BaseException:
             self.close()
             raise
 
     def _settled(self, windows: Sequence[int] | None, *, writes: bool) -> int:
         """Drop the families of windows that are not alive; return the stamp of the others."""
-        alive = self._families_of(windows or [each.number for each in self.standing.windows])
+        numbers = windows or [each.number for each in self.standing.windows]
+        alive = families_of(numbers, ids=self.ids)
         if not self._families.keys() >= set(alive):
             raise IndexDamaged(f"{self.path}: a part of the database is missing")
         stamps = {self.get(name, [STAMP])[0] for name in alive}
@@ -135,24 +137,23 @@ class Database:
         stored = self.get(META, [STANDING])[0]
         return decode_standing(stored) if stored is not None else StoredProgress()
 
-    @property
-    def names(self) -> list[str]:
-        """Return the names of the live windows' families; the family of facts comes first."""
-        return self._families_of([window.number for window in self.standing.windows])
-
-    def _families_of(self, numbers: Sequence[int]) -> list[str]:
-        return families_of(numbers, ids=self.ids)
-
-    def families(self, number: int) -> Families:
-        """Return the names of a window's families."""
-        return Families.of(number, ids=self.ids)
-
     def add_window(self, number: int) -> None:
         """Make the families of a window that is about to begin, if they do not exist."""
         self._drop_half_made()
-        made = [name for name in self.families(number).names if name not in self._families]
+        names = Families.of(number, ids=self.ids).names
+        made = [name for name in names if name not in self._families]
+        batch = WriteBatch(raw_mode=True)
         try:
-            self._make(made)
+            with rocks_errors(self.path):
+                for name in made:
+                    options = options_of(name, self._tuning)
+                    self._families[name] = self._database.create_column_family(name, options)
+                    self._handles[name] = self._database.get_column_family_handle(name)
+                    batch.set_default_column_family(self._handles[name])
+                    batch.put(STAMP, self.stamp.to_bytes(8, "big"))
+                self._database.write(batch)
+                for name in made:
+                    self._families[name].flush(True)  # `wal_gaps` needs all logs from here on
         except IndexFault:
             self._half_made |= self._families.keys() & made  # they must not pass for complete ones
             with suppress(IndexFault):
@@ -164,22 +165,9 @@ class Database:
             self._drop(name)
             self._half_made.remove(name)
 
-    def _make(self, made: list[str]) -> None:
-        batch = WriteBatch(raw_mode=True)
-        with rocks_errors(self.path):
-            for name in made:
-                family = self._database.create_column_family(name, options_of(name, self._tuning))
-                self._families[name] = family
-                self._handles[name] = self._database.get_column_family_handle(name)
-                batch.set_default_column_family(self._handles[name])
-                batch.put(STAMP, self._stamp.to_bytes(8, "big"))
-            self._database.write(batch)
-            for name in made:
-                self._families[name].flush(True)  # `wal_gaps` needs all logs from here on
-
     def retire(self, number: int) -> None:
         """Queue the families of a window that is not alive any more for `drop_retired`."""
-        self._retired += self.families(number).names
+        self._retired += Families.of(number, ids=self.ids).names
         self._unsure = True
 
     def drop_retired(self) -> None:
@@ -193,7 +181,7 @@ class Database:
             with rocks_errors(self.path):
                 self._database.flush_wal(True)
             self._unsure = False
-        left = min(len(self._retired), len(self.families(0).names)) - 1
+        left = min(len(self._retired), len(Families.of(0, ids=self.ids).names)) - 1
         while len(self._retired) > left:
             self._drop(self._retired[-1])
             kill_point("window.dropped")
@@ -218,7 +206,7 @@ class Database:
         Without *sync*, a power cut may lose the last writes, whole writes from the end. The
         changelog has them, and the stored progress says where to continue.
         """
-        batch, stamp = WriteBatch(raw_mode=True), self._stamp + 1
+        batch, stamp = WriteBatch(raw_mode=True), self.stamp + 1
         for family in self._families:
             batch.set_default_column_family(self._handles[family])
             batch.put(STAMP, stamp.to_bytes(8, "big"))
@@ -227,7 +215,7 @@ class Database:
             deque(map(batch.delete, entries.deleted.get(family, ())), maxlen=0)
         with rocks_errors(self.path):
             self._database.write(batch)
-            self._stamp = stamp
+            self.stamp = stamp
             if sync:
                 self._database.flush_wal(True)
 
@@ -286,41 +274,19 @@ class Database:
             del iterator
         return None if key == STAMP else key
 
-    def estimated_keys(self, family: str) -> int:
-        """Return an estimate of the keys in *family*; a key written again may count again."""
-        with rocks_errors(self.path):
-            return int(self._figure(family, "estimate-num-keys"))
-
-    def table_bytes(self, family: str) -> int:
-        """Return the bytes of *family*'s live table files, without log and write buffers."""
-        with rocks_errors(self.path):
-            return int(self._figure(family, "live-sst-files-size"))
-
-    @property
-    def stamp(self) -> int:
-        """Return the number of the last write."""
-        return self._stamp
-
     def properties(self) -> dict[str, float]:
         """Return RocksDB's own figures by name: summed over the families, or of the database."""
-        with rocks_errors(self.path):
-            figures = {
-                name: sum(self._figure(family, name) for family in self._families)
-                for name in _SUMMED
-            }
-            figures |= {name: self._figure(META, name) for name in _SHARED}
+        figures = {
+            name: sum(self.figure(family, name) for family in self._families) for name in _SUMMED
+        }
+        figures |= {name: self.figure(META, name) for name in _SHARED}
         figures["write-buffer-usage"] = float(self._tuning.buffers.get_usage())
         return figures
 
-    def _figure(self, family: str, name: str) -> float:
-        return float(self._families[family].property_int_value(f"rocksdb.{name}") or 0)
-
-    def compact(self) -> None:
-        """Merge all levels: for a benchmark of a settled index, and before a backup."""
+    def figure(self, family: str, name: str) -> float:
+        """Return one of RocksDB's own figures of *family*; keys are estimated."""
         with rocks_errors(self.path):
-            for family in self._families.values():
-                family.flush(True)
-                family.compact_range(None, None)
+            return float(self._families[family].property_int_value(f"rocksdb.{name}") or 0)
 
     def flush(self) -> None:
         """Write the buffers in RAM into table files. Unlike `close`, it raises if that fails.
@@ -336,7 +302,7 @@ class Database:
         if self.holder.forked or not self._opened:
             return
         with suppress(IndexFault), rocks_errors(self.path):
-            newest = max(self._figure(name, "num-files-at-level0") for name in self._families)
+            newest = max(self.figure(name, "num-files-at-level0") for name in self._families)
             if newest >= FLUSH_FILES_MAX:
                 # A flush would wait until compaction has caught up, for most of a minute.
                 self._database.flush_wal(True)

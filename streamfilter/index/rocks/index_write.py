@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
 
-from streamfilter.index.entries import Entries
+from streamfilter.index.format import Entries
 from streamfilter.index.journal import (
     STANDING,
     StoredProgress,

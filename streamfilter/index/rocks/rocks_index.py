@@ -20,9 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.entries import Entries
 from streamfilter.index.errors import CURRENT, IndexFault, IndexRemoved
-from streamfilter.index.format import decode_documents
+from streamfilter.index.format import Entries, decode_documents
 from streamfilter.index.journal import encode_standing, fact_key
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Applied, Changes, Usage
@@ -179,10 +178,6 @@ class RocksIndex(StoredIndex):
                 documents = decode_documents(np.zeros(1, np.int64), [value], self._widths)
                 return int(documents.timestamps[0])
         return -1
-
-    def compact(self) -> None:
-        """Merge all levels of the database (takes time)."""
-        self._store.compact()
 
     def close(self) -> None:
         """Release the directory and its lock; later calls, and a forked child's, do nothing."""

@@ -88,7 +88,7 @@ class WindowFront:
         self._file = front_file.file_of(store.path, window)
         with file_errors(store.path):
             layers = front_file.take(self._file, stamp=store.stamp, bytes_max=bytes_max)
-        expected = store.estimated_keys(self._bands) if layers is None else 0
+        expected = int(store.figure(self._bands, "estimate-num-keys")) if layers is None else 0
         self._front = Front(bytes_max, keys_expected=expected, layers=layers)
         self._unread: int | None = None if layers is not None or not bytes_max else 0
         """The key from which on the database has not been read; None if there is none."""

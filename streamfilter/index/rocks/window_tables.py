@@ -15,6 +15,7 @@ from streamfilter.index.bands.buckets import Grouped, descended, encoded_integer
 from streamfilter.index.format import Lists, decode_buckets
 from streamfilter.index.journal import decode_mark, numbers_covering
 from streamfilter.index.protocol import Buckets
+from streamfilter.index.rocks.column_families import Families
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.window_front import WindowFront
 from streamfilter.model import BatchMark, Window
@@ -34,7 +35,7 @@ class WindowTables:
         self, store: Database, window: Window, *, front: WindowFront | None = None
     ) -> None:
         self._store, self.window, self.front = store, window, front
-        self.families = store.families(window.number)
+        self.families = Families.of(window.number, ids=store.ids)
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
@@ -44,22 +45,20 @@ class WindowTables:
         if self.front is not None:
             wanted = wanted & self.front.may_hold(keys)
         grouped = Grouped.of(keys[wanted])
-        lists = decode_buckets(self._store.get(self.families.bands, grouped.key_bytes()))
+        lists = decode_buckets(self._store.get(self.families.bands, grouped.names))
         buckets = spread(lists, grouped.inverse, wanted)
         if signatures is None:
             return buckets
-        return descended(buckets, keys, signatures, self._lists_at)
+        return descended(buckets, keys, signatures, self.lists)
 
-    def _lists_at(self, grouped: Grouped) -> Lists:
-        return self.lists(grouped, grouped.key_bytes())
-
-    def lists(self, grouped: Grouped, names: Sequence[bytes]) -> Lists:
+    def lists(self, grouped: Grouped) -> Lists:
         """Read the buckets of all keys, except of those that surely have none."""
+        names, bands = grouped.names, self.families.bands
         if self.front is None:
-            return decode_buckets(self._store.get(self.families.bands, list(names)))
+            return decode_buckets(self._store.get(bands, names))
         held = np.flatnonzero(self.front.may_hold(grouped.keys)).tolist()
         values: list[bytes | None] = [None] * len(names)
-        for i, value in zip(held, self.buckets([names[i] for i in held]), strict=True):
+        for i, value in zip(held, self._store.get(bands, [names[i] for i in held]), strict=True):
             values[i] = value
         return decode_buckets(values)
 
@@ -67,10 +66,6 @@ class WindowTables:
         """Add *keys*, distinct and rising, to the front before they are written."""
         if self.front is not None:
             self.front.add(keys)
-
-    def buckets(self, names: list[bytes]) -> list[bytes | None]:
-        """Return the buckets of *names* as they are stored."""
-        return self._store.get(self.families.bands, names)
 
     def documents(self, ordinals: I64) -> list[bytes | None]:
         """Return the records of *ordinals*, None for the absent ones."""

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from streamfilter.index.bands.bucket_writes import Joining, listed
 from streamfilter.index.bands.buckets import Grouped, encoded_integers, found
 from streamfilter.index.bands.page_writes import BucketTable
-from streamfilter.index.entries import Entries
-from streamfilter.index.format import Lists, encode_documents, id_keys, names_of
+from streamfilter.index.format import Entries, Lists, encode_documents, id_keys, names_of
 from streamfilter.index.protocol import Additions, Applied, Changes, Removals
 from streamfilter.index.rocks.window_tables import WindowTables
-from streamfilter.index.selection import removals_at, subset
 from streamfilter.index.windows import parts_of
 from streamfilter.similarity.columns import I64
 
@@ -61,8 +59,9 @@ class WindowWrite:
         applied = listed(table, joining, removals, first_lists=first_lists)
         family, ids = tables.families.documents, tables.families.ids
         if joining is not None:
-            documents = joining.additions.documents
-            entries.put(family, encoded_integers(documents.ordinals), records_of(joining.additions))
+            documents, records = joining.additions.documents, joining.additions.records
+            records = encode_documents(documents) if records is None else records
+            entries.put(family, encoded_integers(documents.ordinals), records)
             if ids is not None:
                 names = id_keys(names_of(documents), documents.ordinals.tolist())
                 entries.put(ids, names, [b""] * len(names))
@@ -109,21 +108,15 @@ def _joining(
     if not len(rows):
         return None
     whole = len(rows) == len(additions.documents) and bool((np.diff(rows) == 1).all())
-    return Joining.of(additions if whole else subset(additions, rows))
+    return Joining.of(additions if whole else additions.at(rows))
 
 
 def _leaving(tables: WindowTables, removals: Removals, rows: NDArray[np.intp]) -> Removals | None:
     rows = rows[tables.stored_flags(removals.ordinals[rows])]
-    return removals_at(removals, rows) if len(rows) else None
+    return removals.at(rows) if len(rows) else None
 
 
-def records_of(additions: Additions) -> Sequence[bytes]:
-    """Return the record of each document."""
-    records = additions.records
-    return encode_documents(additions.documents) if records is None else records
-
-
-def _probed_lists(joining: Joining, grouped: Grouped, names: Sequence[bytes]) -> Lists:
+def _probed_lists(joining: Joining, grouped: Grouped) -> Lists:
     """Return the buckets from a probe of the same keys."""
     assert joining.additions.buckets is not None
     return found(joining.additions.buckets, joining.cells[grouped.first])

@@ -37,7 +37,6 @@ from streamfilter.index.input_table import InputTable, table_of
 from streamfilter.index.journal import decode_mark, encode_mark
 from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.rocks.window_write import records_of
-from streamfilter.index.selection import subset
 from streamfilter.model import BatchMark, InputTopic, Span, Window
 from streamfilter.similarity.columns import Widths
 from streamfilter.stops import Stop
@@ -70,7 +69,7 @@ def test_the_index_stores_the_very_bytes_that_the_changelog_carries() -> None:
     assert kept is not None
     assert kept.records == encode_documents(given_)
     assert all(map(bytes.endswith, update.values, records_of(kept)))
-    some = subset(kept, np.array([17, 3, 4]))  # of several windows each stores its own
+    some = kept.at(np.array([17, 3, 4]))  # of several windows each stores its own
     assert records_of(some) == encode_documents(some.documents)
 
 

@@ -18,9 +18,8 @@ from streamfilter.index.directory.inspection import Inspection, inspect
 from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, check_ours
 from streamfilter.index.directory.opening import open_index, wipe_index
 from streamfilter.index.directory.read_only_view import viewed
-from streamfilter.index.entries import Entries
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused
-from streamfilter.index.format import FORMAT
+from streamfilter.index.format import FORMAT, Entries
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents
 from streamfilter.index.rocks.column_families import Families
@@ -31,6 +30,7 @@ from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.normalisation import UNICODE_VERSION
+from tests.index.samples import compact
 
 SCHEME, SECRET = Scheme(bands=16, rows=6), bytes(range(16))
 SKETCHER = Sketcher(SCHEME, seed=SECRET)
@@ -76,7 +76,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(BATCHES_OF_ALL):
         index.apply(changes(number))
         if number == BATCHES_OF_ALL // 2:
-            index.compact()
+            compact(index)
     index.close()
     return path
 

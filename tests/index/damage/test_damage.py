@@ -18,7 +18,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
-from tests.index.samples import SLOTS, identity
+from tests.index.samples import SLOTS, compact, identity
 from tests.support.machine.disk import fill, small_file_system
 
 BATCHES = 120
@@ -32,7 +32,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(BATCHES):
         index.apply(batch(number))
         if number == BATCHES // 2:
-            index.compact()
+            compact(index)
     index.close()
     return path
 
