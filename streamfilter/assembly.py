@@ -23,7 +23,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.verdict.policy import MatchPolicy
-from streamfilter.process.cores import usable_cores
+from streamfilter.process.limits import usable_cores
 from streamfilter.similarity.scheme import Scheme, pointers_of, scheme_of
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.statistics.shape import Shape

@@ -123,9 +123,12 @@ class Transactions:
     def _send_and_commit(self, load: Load, member: Member) -> int | None:
         try:
             offset = self._send(load, member)
-            self._commit()
+            self._end(self._sink.commit)
+            kill_point("transaction.committed")
             self._writer_check.committed(offset)
-            self._committed(load.positions)
+            if (now := self._clock.monotonic()) >= self._whole_at:
+                self._whole_at = now + WHOLE_SECONDS
+            self._positions = load.positions
             return offset
         except Abortable as error:
             failure = without_frames(error)
@@ -199,12 +202,6 @@ class Transactions:
             return positions
         return moved
 
-    def _committed(self, positions: Positions) -> None:
-        now = self._clock.monotonic()
-        if now >= self._whole_at:
-            self._whole_at = now + WHOLE_SECONDS
-        self._positions = positions
-
     def _produce(self, load: Load) -> None:
         half = len(load.leaving) // 2
         self._sink.produce(load.leaving[:half])
@@ -222,11 +219,6 @@ class Transactions:
             self._sink.produce_changelog([out for out in outs if isinstance(out, bytes)])
             self._patience.call(self._sink.flush)
             kill_point("transaction.producing")
-
-    def _commit(self) -> None:
-        """Do step 12."""
-        self._end(self._sink.commit)
-        kill_point("transaction.committed")
 
     def _end(self, call: Callable[[], None]) -> None:
         """Commit or abort, and repeat the call while the outcome is open."""

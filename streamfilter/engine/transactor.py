@@ -270,8 +270,10 @@ class Transactor:
         kill_point("index.applied")
         self._owed = None
         self._trim()
-        if owed.prepares:
-            self._prepare()
+        if owed.prepares:  # the first batch of the next window does not wait for it
+            with suppress(DiskFull):  # the write that needs the window will raise it again
+                self._index.prepare()
+            kill_point("window.prepared")
         if owed.moved is not None:
             watch.lap("apply")
             stages = {**owed.moved.stages, **watch.seconds}
@@ -283,12 +285,6 @@ class Transactor:
     def _trim(self) -> None:
         if self._parts.trimming is not None:
             self._parts.trimming.look(self._index.windows)
-
-    def _prepare(self) -> None:
-        """Prepare the next window, so that its first batch does not wait for it."""
-        with suppress(DiskFull):  # the write that needs the window will raise it again
-            self._index.prepare()
-        kill_point("window.prepared")
 
     def _moved(self) -> StepResult:
         return StepResult.REPLACE if self._transactions.worn else StepResult.MOVED

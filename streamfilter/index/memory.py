@@ -98,11 +98,8 @@ class MemoryIndex(HasStoredProgress):
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""
         places = zip(partitions.tolist(), offsets.tolist(), strict=True)
-        return [self._mark_covering(partition, offset) for partition, offset in places]
-
-    def _mark_covering(self, partition: int, offset: int) -> BatchMark | None:
-        found = (part.mark_covering(partition, offset) for part in self._parts.values())
-        return next((mark for mark in found if mark is not None), None)
+        found = [[part.mark_covering(*at) for part in self._parts.values()] for at in places]
+        return [next((mark for mark in marks if mark is not None), None) for marks in found]
 
     def mark(self, number: int) -> BatchMark | None:
         """Return the mark of a batch, None if its window is gone."""
@@ -268,9 +265,11 @@ class _Part:
             self._ids[removals.names[row]].remove(ordinal)
         for column, key in enumerate(removals.keys[row]):
             if column < bands:
-                self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
-            else:
-                self._unlist_whole(int(key), ordinal)
+                trail = _trail(key, removals.signatures[row], column, bands)
+            else:  # the bucket of its whole text, and that bucket's pages
+                pages = -(-self._overflows.get(int(key), 0) // page_cap(self._cap))
+                trail = iter([int(key), *(_page(int(key), n) for n in range(1, pages + 1))])
+            self._unlist(trail, ordinal)
 
     def _unlist(self, trail: Iterator[int], ordinal: int) -> None:
         """Take *ordinal* out of the first bucket of *trail* that lists it."""
@@ -279,18 +278,6 @@ class _Part:
                 self._buckets[key].remove(ordinal)
                 if not self._buckets[key] and key not in self._overflows:
                     del self._buckets[key]
-                return
-            if key not in self._overflows:
-                return
-
-    def _unlist_whole(self, key: int, ordinal: int) -> None:
-        """Take *ordinal* out of the bucket of its whole text, or out of that bucket's pages."""
-        pages = -(-self._overflows.get(key, 0) // page_cap(self._cap))
-        for each in (key, *(_page(key, number) for number in range(1, pages + 1))):
-            if ordinal in self._buckets.get(each, ()):
-                self._buckets[each].remove(ordinal)
-                if not self._buckets[each] and each not in self._overflows:
-                    del self._buckets[each]
                 return
 
     def add(self, additions: Additions, row: int, value: bytes, name: bytes) -> Counter[str]:

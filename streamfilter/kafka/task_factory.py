@@ -101,18 +101,19 @@ class TaskFactory:
 
     def service(self, *, accept_positions: bool, rewrite_changelog: bool) -> Service:
         """Return the service; it joins the group here."""
+        config, tasks = self.config, range(self.tasks)
         with stops(), kafka_errors("joining the group"):
             consumer = clients.consumer(
-                self.config, self._watched(clients.ownership_properties, "owner")
+                config, self._watched(clients.ownership_properties, "owner")
             )
-            membership = GroupMembership(consumer, self.config.changelog_topic)
-        watch = TopicsWatch(self.config, self.admin, self.partitions, self.clock)
+            membership = GroupMembership(consumer, config.changelog_topic)
+        watch = TopicsWatch(config, self.admin, self.partitions, self.clock)
         if self.input_id:
-            watch.expect(self.config.input.topic, self.input_id)
-        settings = ChangelogWatch(self.config, self.admin, self.clock, self.observer)
+            watch.expect(config.input.topic, self.input_id)
+        settings = ChangelogWatch(config, self.admin, self.clock, self.observer)
 
         statistics = self.observer.process.statistics
-        reach = Reach(self.config, lambda: statistics.away_since)
+        reach = Reach(config, lambda: statistics.away_since)
 
         def look() -> Layout:
             watch.look()
@@ -131,17 +132,12 @@ class TaskFactory:
             ),
             self.observer.process,
             self.clock,
-            latency=self.config.batch.latency.total_seconds(),
-            standbys=self._standbys(),
-            tasks=self.tasks,
+            latency=config.batch.latency.total_seconds(),
+            standbys=None if config.index.standby == "cold" else Standbys(tasks, self._standby),
+            tasks=len(tasks),
             look=look,
             away=reach.detail,
         )
-
-    def _standbys(self) -> Standbys:
-        if self.config.index.standby == "cold":
-            return Standbys()
-        return Standbys(range(self.tasks), self._standby)
 
     def _standby(self, number: int) -> Standby:
         plan = self._plan(number)
@@ -188,7 +184,7 @@ class TaskFactory:
             pace=Pace(self.clock, config.kafka.transaction_timeout.total_seconds()),
             worker=self.worker,
             inputs=inputs,
-            rates=_rates(config),
+            rates=Rates(config.audit.arrivals, config.audit.time),
             retention=retention_for(config),
             trimming=Trimming(changelog, self.clock, self.observer, plan.names.changelog),
         )
@@ -275,10 +271,6 @@ class TaskFactory:
             created=self.clock.wall_milliseconds(),
             seed=self.seed,
         )
-
-
-def _rates(config: Config) -> Rates:
-    return Rates(config.audit.arrivals, config.audit.time)
 
 
 def _bounds(config: Config, share: int) -> BatchLimits:

@@ -7,12 +7,14 @@ is ready if it works or stands by. All methods may be called from any thread.
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypedDict, Unpack
+from typing import Any
 
 
 class State(StrEnum):
@@ -67,19 +69,6 @@ class Status:
     """Changelog records still to be applied."""
 
 
-class StatusUpdate(TypedDict, total=False):
-    """The fields of a `Status` that the loop reports as it goes; the state has its own call."""
-
-    scheme: str
-    index_id: str
-    tasks: tuple[str, ...]
-    owners: Mapping[str, str]
-    positions: Mapping[str, int]
-    lag: Mapping[str, int]
-    documents: int
-    restore_remaining: int
-
-
 @dataclass(frozen=True, slots=True)
 class Liveness:
     """Whether the loop ran recently and moves the available records."""
@@ -128,7 +117,7 @@ class Health:
             self._beat = self._clock()
             self._status = replace(self._status, state=state, detail=detail)
 
-    def report(self, **changes: Unpack[StatusUpdate]) -> None:
+    def report(self, **changes: Any) -> None:
         """Replace fields of the status (``positions=…``, ``lag=…``); unknown ones raise."""
         with self._lock:
             self._status = replace(self._status, **changes)
@@ -158,3 +147,8 @@ class Health:
             reason = f"the loop has not turned for {age:.0f} s (http.stalled_after)"
             return Liveness(Cause.LOOP, reason, age, self._bound)
         return Liveness(Cause.PROGRESS if stall else None, stall, age, self._bound)
+
+
+def instance() -> str:
+    """Return the process's name: its host's, which a container has of its pod, and its id."""
+    return f"{socket.gethostname()}-{os.getpid()}"

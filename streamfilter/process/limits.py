@@ -1,4 +1,4 @@
-"""System limits that `run` needs: open files and threads. They are checked before the start.
+"""System limits: open files and threads, which are checked before the start, and usable cores.
 
 With `index.scope: partition` they are checked again when the numbers of tasks and brokers are
 known. A client without a free socket waits for ever. A library without a free thread ends the
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -142,3 +143,19 @@ def _threads_of(user: int) -> int:
             if process.name.isdigit() and process.stat().st_uid == user:
                 count += sum(1 for _ in (process / "task").iterdir())
     return count
+
+
+def usable_cores(listing: Path = PROCESSES / "self" / "cgroup", mounted: Path = CGROUPS) -> int:
+    """Return the number of usable cores, at least 1: by CPU affinity and quotas of the cgroups."""
+    if sys.platform == "linux":
+        may = len(os.sched_getaffinity(0))
+    else:
+        may = os.cpu_count() or 1
+    return max(1, int(min([may, *_quotas(listing, mounted)])))
+
+
+def _quotas(listing: Path, mounted: Path) -> Iterator[float]:
+    for group in groups_of(listing, mounted):
+        with suppress(OSError, ValueError):  # no quota says "max"
+            quota, period = (group / "cpu.max").read_text().split()
+            yield int(quota) / int(period)

@@ -129,16 +129,10 @@ def _said(record: logging.LogRecord) -> int:
     return hash((record.name, record.levelno, message, tuple(extra), error))
 
 
-class _Formatter(logging.Formatter):
-    """The masked fields of a line, for both formats."""
-
-    def fields(self, record: logging.LogRecord) -> dict[str, object]:
-        extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
-        suppressed = getattr(record, "suppressed", 0)
-        return extra | ({"suppressed": suppressed} if suppressed else {})
-
-    def trace(self, record: logging.LogRecord) -> str:
-        return self.formatException(record.exc_info) if record.exc_info else ""
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    suppressed = getattr(record, "suppressed", 0)
+    return extra | ({"suppressed": suppressed} if suppressed else {})
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -146,7 +140,7 @@ def _message(record: logging.LogRecord) -> str:
     return MASKER.mask(record.getMessage())[:MESSAGE_CHARACTERS_MAX]
 
 
-class JsonFormatter(_Formatter):
+class JsonFormatter(logging.Formatter):
     """``{"time": …, "level": …, "logger": …, "message": …}`` and the caller's extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -157,23 +151,23 @@ class JsonFormatter(_Formatter):
             "logger": record.name,
             "message": _message(record),
         }
-        for key, value in self.fields(record).items():
+        for key, value in _fields(record).items():
             number = isinstance(value, int | float | bool) or value is None
             line.setdefault(key, value if number else MASKER.mask(str(value)))
         if record.exc_info:
-            line["exception"] = MASKER.mask(self.trace(record))
+            line["exception"] = MASKER.mask(self.formatException(record.exc_info))
         return json.dumps(line)
 
 
-class TextFormatter(_Formatter):
+class TextFormatter(logging.Formatter):
     """``12:00:00 warning kafka: message key=value``, for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with a traceback below if there is one."""
         at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         message = _message(record)
-        extra = "".join(f" {key}={value}" for key, value in self.fields(record).items())
-        trace = f"\n{self.trace(record)}" if record.exc_info else ""
+        extra = "".join(f" {key}={value}" for key, value in _fields(record).items())
+        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
         name = record.name.removeprefix("streamfilter.")
         line = f"{at} {record.levelname.lower()} {name}: {message}{extra}{trace}"
         return visible(MASKER.mask(line))

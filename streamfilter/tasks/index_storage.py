@@ -15,7 +15,6 @@ If the disk is full, opening or creating an index waits for space, as a write do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -114,7 +113,8 @@ class IndexKeeper:
                         if header.anew in (END, GROWN):  # the records before it are lost
                             return (yield from self._without_header(bounds))
                         self._header = header
-                        self._refuse_other_group(self._header.group)
+                        if header.group not in ("", self._plan.names.group):
+                            raise start_checks.refuse_other_group(self._plan.names, header.group)
                         return self._store.decode(self._header.identity)
                     except ValueError as error:
                         why = f"it must begin with a header record, but {error}"
@@ -172,10 +172,6 @@ class IndexKeeper:
             raise start_checks.refuse_lost_beginning(self._plan.names, start)
         return stored
 
-    def _refuse_other_group(self, group: str) -> None:
-        if group not in ("", self._plan.names.group):
-            raise start_checks.refuse_other_group(self._plan.names, group)
-
     def identity(self, header: Identity | None) -> Script[Identity]:
         """Return the index's identity, after a check against the configuration.
 
@@ -193,7 +189,10 @@ class IndexKeeper:
         identity = header or stored or self._plan.new_identity()
         scheme = self._plan.scheme
         wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
-        if named := differences(identity, wanted) + list(self._other_cap()):
+        named, cap = differences(identity, wanted), self._plan.bucket_cap
+        if self._header is not None and self._header.bucket_cap not in (0, cap):
+            named.append(f"index.bucket_cap: it has {self._header.bucket_cap}, wanted is {cap}")
+        if named:
             where = self._plan.names.changelog if header else self._plan.names.where
             raise mismatch(where, named, identity)
         present = self._plan.new_identity().unicode_version
@@ -212,12 +211,6 @@ class IndexKeeper:
         if stored is not None and stored.index_id != identity.index_id:
             yield from self._give_up(stored)
         return identity
-
-    def _other_cap(self) -> Iterator[str]:
-        """Yield a difference if the changelog's bucket_cap is not the configured one."""
-        have, want = self._header.bucket_cap if self._header else 0, self._plan.bucket_cap
-        if have not in (0, want):
-            yield f"index.bucket_cap: it has {have}, wanted is {want}"
 
     def _give_up(self, stored: Identity) -> Script[None]:
         """Remove a stored index of another changelog, if it was never used.

@@ -99,7 +99,9 @@ class Service:
 
     def turn(self) -> None:
         """Poll the membership, and advance every task by one piece."""
-        self._follow(self._look())
+        if (layout := self._look()) is not None:
+            for job in self._jobs.values():
+                job.follow(layout)
         self._take(self._poll(self._wait))
         steps = list(self._advance_all())
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)
@@ -108,11 +110,6 @@ class Service:
         if not self._jobs:
             self._wait = self._stand_by()
         self._observer.enter(*self._state())
-
-    def _follow(self, layout: Layout | None) -> None:
-        if layout is not None:
-            for job in self._jobs.values():
-                job.follow(layout)
 
     def _advance_all(self) -> Iterator[StepResult]:
         for number, job in list(self._jobs.items()):
@@ -148,7 +145,9 @@ class Service:
             return
         self._observer.rebalanced(moves)
         for number in sorted((moves.gone | moves.gained) & self._jobs.keys()):
-            self._drop(number)
+            job = self._jobs.pop(number)
+            self._observer.note(f"{job.label} is no longer ours")
+            job.close()
         for number in sorted(moves.gained):
             # Its tail ends before step 1 begins, so no other code writes this index from here on.
             self._jobs[number] = self._new_job(number, self._standbys.release(number))
@@ -161,11 +160,6 @@ class Service:
     def _show_owned(self) -> None:
         partitions = sum(len(job.partitions) for job in self._jobs.values())
         self._observer.owning([job.label for job in self._jobs.values()], partitions)
-
-    def _drop(self, number: int) -> None:
-        job = self._jobs.pop(number)
-        self._observer.note(f"{job.label} is no longer ours")
-        job.close()
 
     def _advance(self, number: int, job: Job) -> StepResult:
         try:

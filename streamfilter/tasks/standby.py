@@ -87,7 +87,9 @@ class Standby:
             self._shut_out = why
         else:
             self._process.note(f"{self._plan.label} stands by, and tries again: {why}")
-        self._begin_again(why)
+        self._show(State.STANDBY, why)
+        self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+        self._script = self._run()
 
     def _show(self, state: State, detail: str) -> None:
         """Set state and detail; a locked directory is shown until it could be opened."""
@@ -96,11 +98,6 @@ class Standby:
         self.state, self.detail = state, detail
         if self._shut_out:
             self.state, self.detail = State.STARTING, self._shut_out
-
-    def _begin_again(self, why: str) -> None:
-        self._show(State.STANDBY, why)
-        self._again_at = self._clock.monotonic() + AGAIN_SECONDS
-        self._script = self._run()
 
     def _run(self) -> Script[None]:
         """Open the index as a start does, then follow the changelog."""

@@ -80,7 +80,9 @@ class TaskStart:
         opened = yield from self._keeper.opened(header, bounds)
         kill_point("start.identity")
         if header is None:
-            position = yield from self._first_position(opened, partitions)
+            ask, begin = source.start_positions, self._plan.start
+            positions = yield from patiently(State.STARTING, ask, partitions, begin)
+            position = TaskPosition(positions, Progress(positions=positions), opened.writer)
             numbered = ONE_TOPIC
         else:
             yield from self._catch_up(opened, bounds)
@@ -217,12 +219,6 @@ class TaskStart:
             ):
                 self._observer.loudly(message)
         return table
-
-    def _first_position(self, opened: Opened, partitions: tuple[int, ...]) -> Script[TaskPosition]:
-        """Return where a new changelog begins."""
-        ask = self._parts.source.start_positions
-        positions = yield from patiently(State.STARTING, ask, partitions, self._plan.start)
-        return TaskPosition(positions, Progress(positions=positions), opened.writer)
 
     def _position(
         self, opened: Opened, committed: Positions, partitions: tuple[int, ...]

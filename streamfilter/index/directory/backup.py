@@ -55,13 +55,10 @@ def back_up(state: Path, target: Path, *, seed: bytes | None = None) -> list[Cop
     with file_errors(target):
         refuse_inside(target, state, what="the index")
         _make_new(target)
-        copies = [_copied(path, target, _name_of(path, state), seed) for path in sources]
+        names = ["index" if path == state else path.name for path in sources]
+        copies = [_copied(*each, target, seed) for each in zip(sources, names, strict=True)]
         _write_durably(target / CONTENTS_NAME, encoded(copies))
     return copies
-
-
-def _name_of(path: Path, state: Path) -> str:
-    return "index" if path == state else path.name
 
 
 def _make_new(target: Path) -> None:
@@ -70,7 +67,7 @@ def _make_new(target: Path) -> None:
         raise IndexRefused(f"{target}: is not empty; name a new directory")
 
 
-def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> Copied:
+def _copied(path: Path, name: str, target: Path, seed: bytes | None) -> Copied:
     copy = target / name
     with viewed(path, seed=seed) as view:
         marker = Marker(view.identity.encode(), view.bucket_cap, complete=False, ids=view.ids)

@@ -223,7 +223,8 @@ def _listed(
     buckets = tables.probe(keys, present, documents.contents.splitters)
     listed, excused = np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.bool_)
     for level in buckets.levels:
-        _note_listed(listed, level.askers, level.ordinals, documents, keys.shape[1])
+        own = level.ordinals == documents.ordinals[level.askers // keys.shape[1]]
+        listed[level.askers[own]] = True
         if level.depth == DEPTH:
             excused[level.cells] = level.overflows > 0
     whole = listed[keys.shape[1] - 1 :: keys.shape[1]]
@@ -249,13 +250,6 @@ def _named(view: IndexView, tables: WindowTables, documents: Documents, found: I
     ):
         if ordinal not in named:
             found.note(f"document {ordinal} is not found by its id")
-
-
-def _note_listed(
-    listed: Flags, cells: I64, ordinals: I64, documents: Documents, columns: int
-) -> None:
-    """Flag the cells whose bucket lists the document itself."""
-    listed[cells[ordinals == documents.ordinals[cells // columns]]] = True
 
 
 def _buckets(

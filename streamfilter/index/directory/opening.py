@@ -13,9 +13,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
@@ -35,7 +36,6 @@ from streamfilter.index.format import BUCKET_CAP, BUCKET_CAP_MAX
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.index.rocks.wal_gaps import refuse_gaps
-from streamfilter.similarity.columns import Widths
 
 _IDENTITY_FACT = "identity"
 
@@ -62,13 +62,21 @@ def open_index(
     with _files_of(path):
         claim(path)
         lock = Lock(path)
+        new = partial(
+            RocksIndex,
+            path / DATABASE_NAME,
+            widths=identity.widths,
+            bucket_cap=bucket_cap,
+            memory=memory,
+            on_close=lock.release,
+        )
         try:
             marker = _current_marker(path)
             if marker is None:
                 marker = Marker(identity.encode(), bucket_cap, complete=False, ids=ids)
-                return _created(path, marker, memory, lock, widths=identity.widths)
+                return _created(path, marker, new)
             _refuse_other(path, marker, identity, bucket_cap, ids=ids)
-            return _reopened(path, marker, memory, lock, widths=identity.widths)
+            return _reopened(path, marker, new)
         except BaseException:
             lock.release()
             raise
@@ -92,20 +100,10 @@ def _current_marker(path: Path) -> Marker | None:
     return marker if marker is not None and marker.complete else None
 
 
-def _created(
-    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, widths: Widths
-) -> RocksIndex:
+def _created(path: Path, marker: Marker, new: Callable[..., RocksIndex]) -> RocksIndex:
     clear(path)  # remove the rest of a database whose creation crashed
     write_marker(path, marker)
-    index = RocksIndex(
-        path / DATABASE_NAME,
-        widths=widths,
-        bucket_cap=marker.bucket_cap,
-        memory=memory,
-        create=True,
-        ids=marker.ids,
-        on_close=lock.release,
-    )
+    index = new(create=True, ids=marker.ids)
     try:
         index.remember(_IDENTITY_FACT, marker.identity)
         write_marker(path, replace(marker, complete=True))
@@ -115,20 +113,12 @@ def _created(
     return index
 
 
-def _reopened(
-    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, widths: Widths
-) -> RocksIndex:
+def _reopened(path: Path, marker: Marker, new: Callable[..., RocksIndex]) -> RocksIndex:
     if not (path / DATABASE_NAME / CURRENT).exists():
         raise IndexDamaged(f"{path}: the database's files are missing")
     try:
         refuse_gaps(path / DATABASE_NAME)
-        index = RocksIndex(
-            path / DATABASE_NAME,
-            widths=widths,
-            bucket_cap=marker.bucket_cap,
-            memory=memory,
-            on_close=lock.release,
-        )
+        index = new()
     except FormatError as error:
         raise IndexDamaged(f"{path}: {error}") from error
     try:

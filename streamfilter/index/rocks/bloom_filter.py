@@ -101,10 +101,6 @@ class Layer:
         return (chosen * np.uint64(WORDS)).view(np.int64)
 
 
-def _log_factorials(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.cumsum(np.log(np.maximum(counts, 1)))
-
-
 class Front:
     """The set of perhaps written keys, in *bytes_max* bytes; with 0 bytes every key passes."""
 
@@ -188,7 +184,8 @@ def _pass_rate(size: int, keys: int) -> float:
         return 1.0
     # Keys per block are Poisson distributed: average the probability that all bits are set.
     counts = np.arange(int(load + 12 * load**0.5) + 16)
-    logs = counts * np.log(max(load, 1e-300)) - load - _log_factorials(counts)
+    factorials = np.cumsum(np.log(np.maximum(counts, 1)))  # their logarithms
+    logs = counts * np.log(max(load, 1e-300)) - load - factorials
     taken = 1 - (1 - 1 / 64) ** (counts * BITS_OF_WORD)
     return min(1.0, float((np.exp(logs) * taken ** (WORDS * BITS_OF_WORD)).sum()))
 

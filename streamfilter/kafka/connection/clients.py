@@ -26,7 +26,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.kafka.connection import unreachable
 from streamfilter.kafka.connection.bearer_tokens import TokenFailure, tokens_of
 from streamfilter.kafka.connection.client_problems import problem_of
-from streamfilter.process.process_name import instance
+from streamfilter.process.health import instance
 from streamfilter.stops import ConfigError, Problem, Temporary
 
 C = TypeVar("C", AdminClient, Consumer, Producer)

@@ -30,7 +30,7 @@ from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.connection.errors import kafka_errors, translated
 from streamfilter.kafka.ports.source import headers_of
 from streamfilter.model import Headers
-from streamfilter.process.process_name import instance
+from streamfilter.process.health import instance
 
 ASK_SECONDS = 5.0
 BY = "streamfilter-by"
@@ -52,8 +52,10 @@ class KafkaChangelog:
         self.refuse_changed = refuse_changed
         self.end = -1
         """The offset after the last known record; -1: not known yet."""
-        self._cut = Cut(admin, topics.changelog, topics.task)
-        self.start = FirstOffset(admin, topics.changelog, topics.task).known
+        self._asked: tuple[int, Future[Any]] | None = None
+        """The offset before which records are deleted, and the answer to come."""
+        self._start, self._ask_at = -1, time.monotonic() + ASK_SECONDS
+        self._answer: Future[Any] | None = None
 
     def bounds(self) -> Watermarks:
         """Return the first offset and the end, read uncommitted (step 3)."""
@@ -63,8 +65,40 @@ class KafkaChangelog:
         return bounds
 
     def trim(self, before: int) -> bool:
-        """Delete the records below offset *before*; return True once that is confirmed."""
-        return self._cut.reached(before)
+        """Delete the records below offset *before*; return True once that is confirmed.
+
+        Only one request is open at a time: the answer to an earlier one comes first.
+        """
+        where = f"{self._topics.changelog}/{self._topics.task}"
+        with kafka_errors(f"deleting the records of {where} before {before}"):
+            offset, answer = self._asked = self._asked or (before, self._delete(before))
+            if not answer.done():
+                return False
+            self._asked = None
+            answer.result()
+        return offset >= before
+
+    def _delete(self, before: int) -> Future[Any]:
+        spot = TopicPartition(self._topics.changelog, self._topics.task, before)
+        answers: dict[TopicPartition, Future[Any]] = self._admin.delete_records(
+            [spot], request_timeout=CALL_SECONDS, operation_timeout=CALL_SECONDS
+        )
+        (answer,) = answers.values()
+        return answer
+
+    def start(self) -> int:
+        """Return the first offset of the last answer, asked every `ASK_SECONDS`; -1: none yet."""
+        if self._answer is None and time.monotonic() >= self._ask_at:
+            self._ask_at = time.monotonic() + ASK_SECONDS
+            spot = TopicPartition(self._topics.changelog, self._topics.task)
+            earliest = {spot: OffsetSpec.earliest()}
+            answers = self._admin.list_offsets(earliest, request_timeout=CALL_SECONDS)
+            (self._answer,) = answers.values()
+        if self._answer is not None and self._answer.done():
+            with suppress(KafkaException):
+                self._start = self._answer.result().offset
+            self._answer = None
+        return self._start
 
     def read(self, start: int, end: int) -> KafkaChangelogReader:
         """Return a reader with a connection of its own (step 5)."""
@@ -142,57 +176,3 @@ def _by(message: Message) -> str:
         if name == BY:
             return (value or b"")[:BY_BYTES_MAX].decode(errors="replace")
     return ""
-
-
-class FirstOffset:
-    """The first offset of a partition, requested every `ASK_SECONDS` without waiting."""
-
-    def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
-        self._admin, self._spot = admin, TopicPartition(topic, partition)
-        self._known, self._ask_at = -1, time.monotonic() + ASK_SECONDS
-        self._answer: Future[Any] | None = None
-
-    def known(self) -> int:
-        """Return the first offset of the last answer; -1: no answer yet."""
-        if self._answer is None and time.monotonic() >= self._ask_at:
-            self._ask_at = time.monotonic() + ASK_SECONDS
-            (self._answer,) = self._admin.list_offsets(
-                {self._spot: OffsetSpec.earliest()}, request_timeout=CALL_SECONDS
-            ).values()
-        if self._answer is not None and self._answer.done():
-            with suppress(KafkaException):
-                self._known = self._answer.result().offset
-            self._answer = None
-        return self._known
-
-
-class Cut:
-    """Deletes the first records of one partition."""
-
-    def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
-        self._admin, self._topic, self._partition = admin, topic, partition
-        self._asked: tuple[int, Future[Any]] | None = None
-
-    def reached(self, before: int) -> bool:
-        """Return True if a broker confirmed the deletion up to *before*; if not, request it.
-
-        Only one request is open at a time: the answer to an earlier one comes first. Raises
-        `LogError`: the brokers did not answer the last request, or refused it.
-        """
-        with kafka_errors(
-            f"deleting the records of {self._topic}/{self._partition} before {before}"
-        ):
-            offset, answer = self._asked = self._asked or (before, self._ask(before))
-            if not answer.done():
-                return False
-            self._asked = None
-            answer.result()
-        return offset >= before
-
-    def _ask(self, before: int) -> Future[Any]:
-        spot = TopicPartition(self._topic, self._partition, before)
-        answers: dict[TopicPartition, Future[Any]] = self._admin.delete_records(
-            [spot], request_timeout=CALL_SECONDS, operation_timeout=CALL_SECONDS
-        )
-        (answer,) = answers.values()
-        return answer

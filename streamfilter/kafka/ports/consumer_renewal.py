@@ -48,15 +48,12 @@ class Renewed:
             return answer
         self._since = begun if self._since is None else self._since
         if time.monotonic() - self._since >= self._seconds:
-            self._renew(said)
+            logger.warning("asked in vain for %g s, now by a new client: %s", self._seconds, said)
+            with kafka_errors("making a new consumer"):
+                new = self._new()
+            self.close()
+            self.consumer, self._since = new, None
         raise Retriable(said)
-
-    def _renew(self, said: str) -> None:
-        logger.warning("asked in vain for %g s, now by a new client: %s", self._seconds, said)
-        with kafka_errors("making a new consumer"):
-            new = self._new()
-        self.close()
-        self.consumer, self._since = new, None
 
     def close(self) -> None:
         """Close the consumer."""

@@ -80,7 +80,9 @@ class GroupMembership:
         self._serve(timeout)
         while self._gained or self._gone or self._lost:
             moves = Moves(frozenset(self._gained), frozenset(self._gone), self._lost)
-            self._pause()
+            # A partition may have been revoked again by now; then there is nothing to pause.
+            with suppress(KafkaException):
+                self._consumer.pause(self._consumer.assignment())
             self._serve(0)  # an assign often follows a revoke at once
             if moves == Moves(frozenset(self._gained), frozenset(self._gone), self._lost):
                 self._gained, self._gone, self._lost = set(), set(), False
@@ -100,11 +102,6 @@ class GroupMembership:
             logger.debug("%s", trouble)
             return
         raise trouble
-
-    def _pause(self) -> None:
-        # A partition may have been revoked again by now; then there is nothing to pause.
-        with suppress(KafkaException):
-            self._consumer.pause(self._consumer.assignment())
 
     def member(self) -> Member:
         """Return our generation and member id as the client knows them now."""

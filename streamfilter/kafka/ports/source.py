@@ -20,7 +20,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.ports import Retriable, StartAt
 from streamfilter.kafka.brokers.broker_queries import committed, remembered_input, start_positions
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
@@ -87,7 +86,8 @@ class KafkaSource:
             if self._sound(message):
                 record = record_of(message)
                 if several is not None:
-                    record = _numbered(record, several)
+                    number = several.number(record.source.topic, record.source.partition)
+                    record = replace(record, source=replace(record.source, numbered=number))
                 records.append(record)
                 self._reached[record.source.number] = record.source.offset + 1
         return records
@@ -145,13 +145,6 @@ class KafkaSource:
     def close(self) -> None:
         """Close the consumer."""
         self._data.close()
-
-
-def _numbered(record: Record, inputs: Inputs) -> Record:
-    """Return *record* with the number of its partition among several topics."""
-    source = record.source
-    number = inputs.number(source.topic, source.partition)
-    return replace(record, source=replace(source, numbered=number))
 
 
 def record_of(message: Message) -> Record:

@@ -14,9 +14,8 @@ from math import isnan
 import streamfilter
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.web.showcase import Showcase, Shown
-from streamfilter.process.health import Health
+from streamfilter.process.health import Health, instance
 from streamfilter.process.logs import MASKER
-from streamfilter.process.process_name import instance
 
 Answer = tuple[int, str, bytes]
 """Status code, content type, body."""

@@ -36,7 +36,6 @@ from streamfilter.index.format import encode_documents, recorded
 from streamfilter.index.input_table import InputTable, table_of
 from streamfilter.index.journal import decode_mark, encode_mark
 from streamfilter.index.protocol import Additions, Documents
-from streamfilter.index.rocks.window_write import records_of
 from streamfilter.model import BatchMark, InputTopic, Span, Window
 from streamfilter.similarity.columns import Widths
 from streamfilter.stops import Stop
@@ -68,9 +67,9 @@ def test_the_index_stores_the_very_bytes_that_the_changelog_carries() -> None:
     kept = update.additions
     assert kept is not None
     assert kept.records == encode_documents(given_)
-    assert all(map(bytes.endswith, update.values, records_of(kept)))
+    assert all(map(bytes.endswith, update.values, kept.records))
     some = kept.at(np.array([17, 3, 4]))  # of several windows each stores its own
-    assert records_of(some) == encode_documents(some.documents)
+    assert some.records == encode_documents(some.documents)
 
 
 spans = st.dictionaries(
