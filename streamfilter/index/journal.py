@@ -192,11 +192,6 @@ def span_entries(mark: BatchMark) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def span_key(partition: int, offset: int) -> bytes:
-    """Return the key of a span of *partition* that starts at *offset*."""
-    return _packed(_SPAN_KEY, partition, offset)
-
-
 def numbers_covering(
     at_or_before: Callable[[bytes], tuple[bytes, bytes] | None], partitions: I64, offsets: I64
 ) -> list[int | None]:
@@ -211,7 +206,7 @@ def numbers_covering(
     for i in np.lexsort((offsets, partitions)).tolist():
         partition, offset = places[i]
         if not _covers(span, partition, offset):
-            entry = at_or_before(span_key(partition, offset))
+            entry = at_or_before(_packed(_SPAN_KEY, partition, offset))
             if entry is None:
                 continue
             span, number = decode_span(*entry)

@@ -153,12 +153,6 @@ class Copies:
     ordinals: I64
     """(p,) ordinals of the stored documents."""
 
-    @classmethod
-    def joined(cls, parts: Sequence[Copies]) -> Copies:
-        """Return the pairs of all *parts*, at least one."""
-        rows = np.concatenate([part.rows for part in parts])
-        return cls(rows, np.concatenate([part.ordinals for part in parts]))
-
     def level(self, columns: int) -> Level:
         """Return the pairs as the level of the last of *columns* columns."""
         order = np.argsort(self.rows, kind="stable")

@@ -85,13 +85,8 @@ class Incoming:
         headers = theirs_of(record) if self.shadow else record.headers
         allowance = SHADOW_ALLOWANCE if self.shadow else 0
         size = size_of(record.key, record.value, headers) + allowance
-        if size <= limit:
-            return reading
-        message = (
-            f"the record has up to {size} bytes; topic {self.to.unique} takes {limit} "
-            "(max.message.bytes)"
-        )
-        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+        topic = f"topic {self.to.unique}"
+        return reading if size <= limit else _too_large("the record", size, topic, limit)
 
     def _fitting(self, read: Read, preparing: Preparing) -> Prepared:
         """Sketch the documents; one too large for the changelog becomes Malformed.
@@ -114,11 +109,12 @@ class Incoming:
         limit = self.to.changelog_limit
         if limit is None or size <= limit:
             return reading
-        message = (
-            f"its changelog record has up to {size} bytes; the changelog takes {limit} "
-            "(max.message.bytes)"
-        )
-        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+        return _too_large("its changelog record", size, "the changelog", limit)
+
+
+def _too_large(what: str, size: int, where: str, limit: int) -> Malformed:
+    message = f"{what} has up to {size} bytes; {where} takes {limit} (max.message.bytes)"
+    return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
 
 
 def _refused(reading: Reading, why: str) -> Malformed:

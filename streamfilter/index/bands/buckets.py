@@ -107,14 +107,15 @@ def copies(index: Readable, keys: U64, asked: Flags, fingerprints: U8, meets: Me
     levels = buckets.levels
     rows = np.concatenate([level.askers for level in levels])
     ordinals = np.concatenate([level.ordinals for level in levels])
-    found = [_equal(index, rows, ordinals, fingerprints, meets)]
+    pairs = [_equal(index, rows, ordinals, fingerprints, meets)]
     turned_away = np.max([each.overflows[:, 0] for each in buckets.windows], axis=0)
     pending = turned_away > 0
-    pending[found[0].rows] = False
+    pending[pairs[0].rows] = False
     for rows, ordinals in paged(index.probe, keys, turned_away, pending, cap=index.bucket_cap):
-        found.append(_equal(index, rows, ordinals, fingerprints, meets))
-        pending[found[-1].rows] = False
-    return found[0] if len(found) == 1 else Copies.joined(found)
+        pairs.append(_equal(index, rows, ordinals, fingerprints, meets))
+        pending[pairs[-1].rows] = False
+    rows = np.concatenate([each.rows for each in pairs])
+    return Copies(rows, np.concatenate([each.ordinals for each in pairs]))
 
 
 def _equal(index: Readable, rows: I64, ordinals: I64, fingerprints: U8, meets: Meets) -> Copies:

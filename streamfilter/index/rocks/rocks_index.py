@@ -82,7 +82,7 @@ class RocksIndex(StoredIndex):
     def _use(self, tables: Sequence[WindowTables]) -> None:
         """Read and write *tables* from now on; their fronts are updated by every write."""
         self._tables = tables
-        self._fronts.keep({each.window: each.front for each in tables if each.front})
+        self._fronts.made = {each.window: each.front for each in tables if each.front}
 
     @property
     def tables(self) -> Sequence[WindowTables]:
@@ -102,7 +102,8 @@ class RocksIndex(StoredIndex):
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()
         alive = after(self.windows, self.progress, changes)
-        self._fronts.catch_up(PIECE_KEYS)
+        for front in self._fronts.made.values():
+            front.catch_up(PIECE_KEYS)
         if changes.removals is not None:
             kill_point("forget.begun")
         try:
@@ -182,7 +183,8 @@ class RocksIndex(StoredIndex):
     def close(self) -> None:
         """Release the directory and its lock; later calls, and a forked child's, do nothing."""
         if self._on_close is not None and not self._store.holder.forked:
-            self._fronts.save()
+            for front in self._fronts.made.values():
+                front.save()
             self._release()
 
     def _release(self) -> None:

@@ -33,44 +33,31 @@ class Fronts:
 
     def __init__(self, store: Database, bytes_max: int) -> None:
         self._store, self._bytes_max = store, bytes_max
-        self._made: dict[Window, WindowFront] = {}
+        self.made: dict[Window, WindowFront] = {}
+        """Those of the last write; the writer of the windows replaces them."""
 
     def of(self, alive: Sequence[Window]) -> dict[Window, WindowFront]:
-        """Return the fronts of the windows *alive*. After `keep`, writes update them.
+        """Return the fronts of the windows *alive*. Once they are `made`, writes update them.
 
         Each front may use its share of the memory. The only window of a new index may use all
         of it. If that front is larger than a share later, it is made again, as after a crash.
         """
         share = self._bytes_max if tuple(alive) == (EVER,) else self._bytes_max // WINDOWS_MAX
-        keys = PIECE_KEYS if self._made else OPENING_KEYS
-        kept = {window: one for window, one in self._made.items() if one.bytes <= share}
+        keys = PIECE_KEYS if self.made else OPENING_KEYS
+        kept = {window: one for window, one in self.made.items() if one.filter.bytes <= share}
         return {
             window: kept.get(window)
             or WindowFront(self._store, window.number, bytes_max=share, at_once=keys)
             for window in alive
         }
 
-    def keep(self, fronts: dict[Window, WindowFront]) -> None:
-        """Keep *fronts*, and no others. Call it when the write of their windows is done."""
-        self._made = fronts
-
-    def catch_up(self, count: int) -> None:
-        """Read the next *count* keys of each window, if some are left to read."""
-        for front in self._made.values():
-            front.catch_up(count)
-
-    def save(self) -> None:
-        """Save the fronts for the next run."""
-        for front in self._made.values():
-            front.save()
-
     def properties(self) -> dict[str, float]:
         """Return the fronts' figures, for the metrics."""
-        rates = [front.pass_rate for front in self._made.values()]
+        fronts = self.made.values()
         return {
-            "front-bytes": float(sum(front.bytes for front in self._made.values())),
-            "front-keys": float(sum(front.keys for front in self._made.values())),
-            "front-pass-rate": 1 - prod(1 - rate for rate in rates),
+            "front-bytes": float(sum(each.filter.bytes for each in fronts)),
+            "front-keys": float(sum(each.filter.keys for each in fronts)),
+            "front-pass-rate": 1 - prod(1 - each.pass_rate for each in fronts),
         }
 
 
@@ -89,7 +76,7 @@ class WindowFront:
         with file_errors(store.path):
             layers = front_file.take(self._file, stamp=store.stamp, bytes_max=bytes_max)
         expected = int(store.figure(self._bands, "estimate-num-keys")) if layers is None else 0
-        self._front = Front(bytes_max, keys_expected=expected, layers=layers)
+        self.filter = Front(bytes_max, keys_expected=expected, layers=layers)
         self._unread: int | None = None if layers is not None or not bytes_max else 0
         """The key from which on the database has not been read; None if there is none."""
         self.catch_up(at_once)
@@ -97,12 +84,12 @@ class WindowFront:
     def may_hold(self, keys: U64) -> Flags:
         """Return False for each of *keys* (any shape) that was surely never written."""
         unread = self._unread  # before the front: another thread may probe during a write
-        answer = self._front.may_hold(keys)
+        answer = self.filter.may_hold(keys)
         return answer if unread is None else answer | (keys >= np.uint64(unread))
 
     def add(self, keys: U64) -> None:
         """Add *keys*, distinct and rising, before they are written."""
-        self._front.add(keys)
+        self.filter.add(keys)
 
     def catch_up(self, count: int) -> None:
         """Read the next *count* keys of the database, if some are left to read.
@@ -113,26 +100,16 @@ class WindowFront:
             return
         names, ended = self._store.keys(self._bands, self._unread.to_bytes(8, "big"), count)
         keys = np.frombuffer(b"".join(names), ">u8").astype(np.uint64)
-        self._front.add(keys)
+        self.filter.add(keys)
         self._unread = None if ended else int(keys[-1]) + 1
 
     def save(self) -> None:
         """Save the front for the next run, if reading the keys again would take longer."""
-        if self._unread is None and self._front.keys > OPENING_KEYS:
-            front_file.save(self._file, self._front.layers, stamp=self._store.stamp)
-
-    @property
-    def bytes(self) -> int:
-        """Return the memory that the front takes."""
-        return self._front.bytes
-
-    @property
-    def keys(self) -> int:
-        """Return how many keys it knows."""
-        return self._front.keys
+        if self._unread is None and self.filter.keys > OPENING_KEYS:
+            front_file.save(self._file, self.filter.layers, stamp=self._store.stamp)
 
     @property
     def pass_rate(self) -> float:
         """Return the share of unwritten keys that it does not recognise."""
         share = 1.0 if self._unread is None else self._unread / (1 << 64)
-        return 1 - share * (1 - self._front.pass_rate)
+        return 1 - share * (1 - self.filter.pass_rate)
