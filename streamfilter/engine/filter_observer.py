@@ -34,12 +34,9 @@ class Moved:
 
     decided: Decided
     leaving: Sequence[Outgoing]
-    changelog: Sequence[bytes]
-    """The batch's records in the changelog."""
-    stages: Mapping[str, float]
-    """Seconds by stage (`catalogue.STAGES`)."""
-    first_ordinal: int
-    """Ordinal of the batch's first document."""
+    changelog: Sequence[bytes]  # the batch's records in the changelog
+    stages: Mapping[str, float]  # seconds by stage (`catalogue.STAGES`)
+    first_ordinal: int  # ordinal of the batch's first document
 
 
 class FilterObserver:
@@ -59,8 +56,7 @@ class FilterObserver:
         self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
         """By changelog: its first offset, and the number of records that are not needed."""
-        self._faults: dict[str, set[str]] = {}
-        """By fault: the changelogs that have it."""
+        self._faults: dict[str, set[str]] = {}  # by fault: the changelogs that have it
 
     def moved(self, moved: Moved, applied: Applied) -> None:
         """Count a batch, after its commit and its write to the index."""

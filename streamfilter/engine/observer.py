@@ -20,8 +20,7 @@ logger = logging.getLogger("streamfilter.run")
 
 START_SECONDS = 5.0
 """Waits of a start are logged only after so long: a coordinator that is loading is normal."""
-WARN_EVERY_SECONDS = 60.0
-"""Shortest time between two log lines of one pause whose details change."""
+WARN_EVERY_SECONDS = 60.0  # shortest time between two log lines of one pause whose details change
 
 
 class Observer:

@@ -24,10 +24,8 @@ class BatchLimits:
     """Limits of a batch and of patience."""
 
     documents: int
-    size: int
-    """Bytes."""
-    latency: float
-    """Longest wait for a batch to fill, in seconds."""
+    size: int  # bytes
+    latency: float  # longest wait for a batch to fill, in seconds
     transaction_seconds: float
     socket_seconds: float
     """After a commit that took longer, an EndTxn request may still be in flight."""
@@ -42,8 +40,7 @@ class Parts:
     source: RecordSource
     sink: Sink
     changelog: Changelog
-    layout: Callable[[], Layout]
-    """Asks the brokers for the partition counts of the topics."""
+    layout: Callable[[], Layout]  # asks the brokers for the partition counts of the topics
     member: Callable[[], Member]
     clock: Clock
     observer: FilterObserver
@@ -58,5 +55,4 @@ class Parts:
     """The numbers of the input's partitions."""
     rates: Rates = OFF
     retention: Retention = UNLIMITED
-    trimming: Trimming | None = None
-    """None: the changelog is kept whole."""
+    trimming: Trimming | None = None  # None: the changelog is kept whole

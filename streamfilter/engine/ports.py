@@ -98,8 +98,7 @@ class Blame:
     """True: every one of them was refused. False: at least one was refused, and the others were
     in the same request."""
     reason: str
-    for_time: bool = False
-    """True: the timestamps were refused."""
+    for_time: bool = False  # True: the timestamps were refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +127,7 @@ class Member:
 
     generation: int
     member_id: str
-    token: bytes
-    """Opaque to the engine: an argument of `Sink.send_offsets`."""
+    token: bytes  # opaque to the engine: an argument of `Sink.send_offsets`
 
 
 class Membership(Protocol):
@@ -153,8 +151,7 @@ class Layout:
     """
 
     inputs: int
-    outputs: Mapping[str, int]
-    """By topic."""
+    outputs: Mapping[str, int]  # by topic
     whole: bool = True
     """True: one task reads the whole input (``index.scope: topic``). False: each partition has a
     task and an index of its own."""
@@ -187,8 +184,7 @@ class Watermarks:
     """The changelog partition: first offset, and the offset after the last record or marker."""
 
     start: int
-    end: int
-    """Read uncommitted, so that an open transaction does not lower it."""
+    end: int  # read uncommitted, so that an open transaction does not lower it
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +193,7 @@ class Entry:
 
     offset: int
     value: bytes
-    by: str = ""
-    """The process that wrote it, if the record says so."""
+    by: str = ""  # the process that wrote it, if the record says so
 
 
 class ChangelogReader(Protocol):
@@ -228,14 +223,11 @@ class Outgoing:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-    timestamp: int = -1
-    """Milliseconds since the epoch; -1: the present."""
-    source: Source | None = None
-    """The input record that it was made from; it is not sent."""
+    timestamp: int = -1  # milliseconds since the epoch; -1: the present
+    source: Source | None = None  # the input record that it was made from; it is not sent
 
 
-StartAt = datetime | str
-"""Where a fresh group begins: ``earliest``, ``latest``, or a time."""
+StartAt = datetime | str  # where a fresh group begins: ``earliest``, ``latest``, or a time
 
 
 class RecordSource(Protocol):

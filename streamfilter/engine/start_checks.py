@@ -34,12 +34,9 @@ class Names:
 
     group: str
     topic: str
-    changelog: str
-    """Topic and partition, ``name/0``."""
-    where: str
-    """The index's directory."""
-    inputs: Inputs | None = None
-    """The numbers of several topics; None: numbers are partitions."""
+    changelog: str  # topic and partition, ``name/0``
+    where: str  # the index's directory
+    inputs: Inputs | None = None  # the numbers of several topics; None: numbers are partitions
 
     def named(self, by_number: Mapping[int, T]) -> Mapping[Any, T]:
         """Return positions as messages spell them: of several topics, by ``topic/partition``."""
@@ -85,8 +82,7 @@ class Beginning:
 
     positions: Positions
     known: Positions
-    loudly: list[str] = field(default_factory=list)
-    """Warnings for the operator."""
+    loudly: list[str] = field(default_factory=list)  # warnings for the operator
 
 
 def refuse_lost_changelog(names: Names, committed: Positions) -> None:

@@ -8,17 +8,12 @@ from enum import Enum
 class StepResult(Enum):
     """How a step of the loop ended."""
 
-    STARTED = "started"
-    """A piece of a task's start is done; no record was moved."""
+    STARTED = "started"  # a piece of a task's start is done; no record was moved
     MOVED = "moved"
     IDLE = "idle"
-    RETRY = "retry"
-    """No transaction was committed: poll the membership, then step again."""
-    DISK_FULL = "disk full"
-    """Committed, but not written: only the write may be tried again."""
+    RETRY = "retry"  # no transaction was committed: poll the membership, then step again
+    DISK_FULL = "disk full"  # committed, but not written: only the write may be tried again
     SCHEMAS_AWAY = "schemas away"
     """The schema of a record is unavailable: the batch waits, no transaction was begun."""
-    TRIPPED = "tripped"
-    """The dead-letter breaker has tripped: no records are taken."""
-    REPLACE = "replace"
-    """Moved, but the producer must be replaced before the next transaction."""
+    TRIPPED = "tripped"  # the dead-letter breaker has tripped: no records are taken
+    REPLACE = "replace"  # moved, but the producer must be replaced before the next transaction

@@ -16,13 +16,11 @@ from streamfilter.model import Positions, Record, Span
 class TaskPosition:
     """The position of one task. A new producer begins with a new one."""
 
-    positions: Positions
-    """Next offset to take, for every input partition."""
+    positions: Positions  # next offset to take, for every input partition
     progress: Progress
     """Its positions are the first offsets that were never judged, for every input partition. A
     record before them is re-read."""
-    writer: bytes = b""
-    """The writer's name in our batches."""
+    writer: bytes = b""  # the writer's name in our batches
 
     @property
     def known(self) -> Positions:

@@ -34,17 +34,13 @@ WHOLE_SECONDS = 3_600.0
 class Load:
     """The content of one transaction."""
 
-    positions: Positions
-    """The next offset of every input partition after it."""
+    positions: Positions  # the next offset of every input partition after it
     leaving: Sequence[Outgoing] = ()
-    update: Update | None = None
-    """None: it changes only positions."""
-    records: Sequence[Record] = ()
-    """The input records that it is made from."""
+    update: Update | None = None  # None: it changes only positions
+    records: Sequence[Record] = ()  # the input records that it is made from
     share: Share | None = None
     """Returns how full the batch is, 0 to 1; None: the transaction holds no records."""
-    repeated: Sequence[bytes] = ()
-    """Changelog records of a rewrite; only without an update."""
+    repeated: Sequence[bytes] = ()  # changelog records of a rewrite; only without an update
 
     @property
     def values(self) -> Sequence[bytes]:
@@ -74,8 +70,7 @@ class Transactions:
         )
         self._socket_seconds = parts.bounds.socket_seconds
         self._committed_at = self._whole_at = self._clock.monotonic()
-        self._positions: Positions = {}
-        """The positions of the last commit."""
+        self._positions: Positions = {}  # the positions of the last commit
         self.worn = False
         """True when the producer must be replaced before the next transaction.
 
@@ -92,8 +87,7 @@ class Transactions:
 
         A new producer also brings a start, which reads the gap that `WriterCheck` could not.
         """
-        self._delivered = True
-        """False while records of the open transaction may be in flight."""
+        self._delivered = True  # False while records of the open transaction may be in flight
         self._learned = False
         """True if the last transaction failed, and showed which records made it fail."""
 

@@ -71,8 +71,7 @@ class _Owed:
 
     changes: Changes
     moved: Moved | None
-    prepares: bool = False
-    """Whether the next window is prepared after the write."""
+    prepares: bool = False  # whether the next window is prepared after the write
     header: Header | None = None
 
 
@@ -89,8 +88,7 @@ class Transactor:
         header: Header,
     ) -> None:
         self._parts, self._index, self._sketcher = parts, index, sketcher
-        self._header = header
-        """The changelog's header; it is repeated at the start of every window."""
+        self._header = header  # the changelog's header; it is repeated at the start of every window
         self._clock = parts.clock
         self._refusals = parts.incoming.refusals
         self.position = position
@@ -116,8 +114,7 @@ class Transactor:
         """Most records that the next try takes, after a batch was cut; None: all."""
         self._reached: Positions = {}
         """First offsets that are neither committed nor held; unknown after a commit."""
-        self._polled = 0.0
-        """Seconds spent waiting for the next batch."""
+        self._polled = 0.0  # seconds spent waiting for the next batch
         self._owed: _Owed | None = None
         self.waits_for = ""
         """The error of the last step that found the schemas unavailable or the disk full."""

@@ -20,8 +20,7 @@ from __future__ import annotations
 from streamfilter.engine.ports import Abortable, Changelog, Clock
 from streamfilter.engine.start_checks import Names, refuse_other_writer
 
-MARKER = 1
-"""Offsets that a commit marker takes in each partition that the transaction wrote to."""
+MARKER = 1  # offsets that a commit marker takes in each partition that the transaction wrote to
 LOOK_SHARE = 0.25
 """Share of a transaction's time in which the gap before it is read. The read opens a connection
 and fetches the records of our aborted attempts."""
@@ -47,8 +46,7 @@ class WriterCheck:
         """Begin with an index that holds every record committed before the offset *end*."""
         self._changelog, self._clock, self._names = changelog, clock, names
         self._seconds = LOOK_SHARE * transaction_seconds
-        self._known = end
-        """Every committed record before this offset is in the index, or ours."""
+        self._known = end  # every committed record before this offset is in the index, or ours
 
     def check(self, last: int, *, count: int) -> None:
         """Check the gap before our *count* uncommitted records, the last of them at *last*.

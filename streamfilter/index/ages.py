@@ -26,10 +26,8 @@ from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import I64, U8, distinct, starts_of
 
 _GROUP_BITS = 7
-_MORE = np.uint8(0x80)
-"""Set in each byte of a number but its last."""
-_GROUPS_MAX = 9
-"""Seven bits each: whatever a signed column holds that is not negative."""
+_MORE = np.uint8(0x80)  # set in each byte of a number but its last
+_GROUPS_MAX = 9  # seven bits each: whatever a signed column holds that is not negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +39,7 @@ class Ages:
     horizons: I64
     """Ordinals below it were forgotten, or too old to be a match (`verify.within`), when the
     document was judged. Never falls."""
-    times: I64
-    """The stream time when the document came. Never falls."""
+    times: I64  # the stream time when the document came. Never falls
 
     def horizons_at(self, partitions: I64, offsets: I64) -> I64:
         """Return the horizon at each place: that of the last document there or before it.

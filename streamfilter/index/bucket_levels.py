@@ -24,18 +24,13 @@ from streamfilter.similarity.columns import I64, Flags, slices
 class Level:
     """The buckets of keys of one length."""
 
-    depth: int
-    """How many steps longer than the shortest keys (`index.bands.bucket_overflow`)."""
+    depth: int  # how many steps longer than the shortest keys (`index.bands.bucket_overflow`)
     cells: I64
     """(m,) the cells that were looked up: row * columns + column. In a probe's answer they rise."""
-    starts: I64
-    """(m,) where each cell's list begins in the pool; equal keys may share a list."""
-    counts: I64
-    """(m,) ordinals in each cell's list."""
-    pool: I64
-    """The lists, each oldest first."""
-    overflows: I64
-    """(m,) how many documents did not fit into each bucket."""
+    starts: I64  # (m,) where each cell's list begins in the pool; equal keys may share a list
+    counts: I64  # (m,) ordinals in each cell's list
+    pool: I64  # the lists, each oldest first
+    overflows: I64  # (m,) how many documents did not fit into each bucket
 
     def of_bands(self, columns: int) -> Level:
         """Return the level without the cells of the last of *columns* columns (the whole text)."""

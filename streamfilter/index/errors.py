@@ -66,8 +66,7 @@ class IndexRemoved(IndexDamaged):
     """The directory of an open index was removed: by a person or a program, not by a bad disk."""
 
 
-CURRENT = "CURRENT"
-"""RocksDB's file that names the valid MANIFEST: every database has it."""
+CURRENT = "CURRENT"  # RocksDB's file that names the valid MANIFEST: every database has it
 
 
 class DiskFull(IndexFault):

@@ -38,8 +38,7 @@ from streamfilter.similarity.columns import (
     Widths,
 )
 
-FORMAT = 2
-"""Version of all that an index stores on disk and in the changelog."""
+FORMAT = 2  # version of all that an index stores on disk and in the changelog
 
 ORDINAL_BYTES = 5  # a trillion documents; 8 bytes would cost 50 B a document more
 OVERFLOW_BYTES = 4
@@ -50,14 +49,11 @@ BUCKET_CAP = 8
 BUCKET_CAP_MAX = 255  # `Buckets.counts` is a column of bytes
 SECONDS_MAX = 0xFFFF_FFFF
 
-PAYLOAD = 0x8000
-"""Bit of ``n_tokens``: a payload follows the tokens. Plain texts have no payload."""
-LATE = 0x4000
-"""Bit of ``n_tokens``: the record ends with the upper bits of the batch's number."""
+PAYLOAD = 0x8000  # bit of ``n_tokens``: a payload follows the tokens. Plain texts have no payload
+LATE = 0x4000  # bit of ``n_tokens``: the record ends with the upper bits of the batch's number
 LATE_BYTES = 2
 
-_EARLY = 0xFFFF_FFFF
-"""The bits of a batch's number that are stored in the fixed part."""
+_EARLY = 0xFFFF_FFFF  # the bits of a batch's number that are stored in the fixed part
 _LIMITS = {
     "batch": (1 << 32 + 8 * LATE_BYTES) - 1,
     "partition": 0xFFFF,
@@ -256,8 +252,7 @@ class Lists:
 
     counts: I64
     ordinals: I64
-    overflows: I64
-    """How many ordinals each bucket did not take, because it was full."""
+    overflows: I64  # how many ordinals each bucket did not take, because it was full
 
 
 def encode_buckets(lists: Lists) -> list[bytes]:

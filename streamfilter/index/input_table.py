@@ -25,13 +25,10 @@ from streamfilter.index.errors import FormatError
 from streamfilter.model import InputTopic, Origins
 from streamfilter.stops import ExitCode, Stop
 
-FACT = "inputs"
-"""The name of the table among an index's facts."""
-NUMBERS_MAX = 1 << 16
-"""A stored document has 16 bits for the number."""
+FACT = "inputs"  # the name of the table among an index's facts
+NUMBERS_MAX = 1 << 16  # a stored document has 16 bits for the number
 
-Spot = tuple[str, int]
-"""A topic and one of its partitions."""
+Spot = tuple[str, int]  # a topic and one of its partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,7 @@ class InputTable:
         return json.dumps(self.as_json(), separators=(",", ":")).encode()
 
 
-ONE_TOPIC = InputTable()
-"""No table: numbers are partitions."""
+ONE_TOPIC = InputTable()  # no table: numbers are partitions
 
 
 def decode_table(field: object) -> InputTable:

@@ -19,8 +19,7 @@ from streamfilter.index.progress import Progress
 from streamfilter.model import EVER, BatchMark, Span, Window
 from streamfilter.similarity.columns import I64
 
-STANDING = b"standing"
-"""Key of the progress among the facts about an index."""
+STANDING = b"standing"  # key of the progress among the facts about an index
 
 _SPAN_KEY = struct.Struct(">Iq")
 _SPAN_VALUE = struct.Struct("<qQ")

@@ -19,8 +19,7 @@ class Progress:
 
     changelog_offset: int = -1
     """Offset of the last applied changelog record; -1 before the first (always, for files)."""
-    record_hash: bytes = b""
-    """BLAKE2b-128 of that changelog record's value."""
+    record_hash: bytes = b""  # BLAKE2b-128 of that changelog record's value
     positions: Positions | None = None
     """Next offset to judge per partition; None before anything was judged."""
     next_batch: int = 0

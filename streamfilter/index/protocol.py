@@ -25,11 +25,9 @@ from streamfilter.index.progress import Progress
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
 
-Rows = NDArray[np.intp]
-"""Rows of columns, each with everything that belongs to it."""
+Rows = NDArray[np.intp]  # rows of columns, each with everything that belongs to it
 
-WINDOWS_MAX = 5
-"""Windows that may be alive at a time. Every probe reads each of them."""
+WINDOWS_MAX = 5  # windows that may be alive at a time. Every probe reads each of them
 
 FAINT_BELOW = 4
 """A document in fewer bands counts as faint. A copy of similarity .84 shares one of 3 bands (6
@@ -40,15 +38,12 @@ slots each) with probability .73, and one of 4 bands with .82."""
 class Documents:
     """The stored data of n documents, as columns; row i is one document."""
 
-    ordinals: I64
-    """(n,) place in the order of judgement."""
+    ordinals: I64  # (n,) place in the order of judgement
     ids: Sequence[str]
-    batches: I64
-    """(n,) number of the batch that judged it."""
+    batches: I64  # (n,) number of the batch that judged it
     partitions: I64
     """(n,) input partition (for files: the input's number in the index's source table)."""
-    offsets: I64
-    """(n,) offset in that partition (for files: line number)."""
+    offsets: I64  # (n,) offset in that partition (for files: line number)
     timestamps: I64
     """(n,) the record's timestamp, milliseconds since the epoch (stored in whole seconds)."""
     contents: Contents
@@ -75,14 +70,10 @@ class Buckets:
         pool 3 7 5 | counts (2 1), (2 0) | starts (0 2), (0 0)
     """
 
-    counts: U8
-    """(n, c) ordinals in the bucket of document i's key in column j (0: no bucket)."""
-    starts: I64
-    """(n, c) where the ordinals begin in the pool; equal keys share a list."""
-    pool: I64
-    """The buckets' ordinals, each bucket's oldest first."""
-    overflows: I64
-    """(n, c) how many documents did not fit into the bucket."""
+    counts: U8  # (n, c) ordinals in the bucket of document i's key in column j (0: no bucket)
+    starts: I64  # (n, c) where the ordinals begin in the pool; equal keys share a list
+    pool: I64  # the buckets' ordinals, each bucket's oldest first
+    overflows: I64  # (n, c) how many documents did not fit into the bucket
     deeper: tuple[Level, ...] = ()
     """The buckets of longer keys, by their length; empty if the probe had no signatures."""
     older: tuple[Buckets, ...] = ()
@@ -148,10 +139,8 @@ class Buckets:
 class Copies:
     """Pairs of a document of a batch and a stored document with exactly the same text."""
 
-    rows: I64
-    """(p,) rows of the batch."""
-    ordinals: I64
-    """(p,) ordinals of the stored documents."""
+    rows: I64  # (p,) rows of the batch
+    ordinals: I64  # (p,) ordinals of the stored documents
 
     def level(self, columns: int) -> Level:
         """Return the pairs as the level of the last of *columns* columns."""
@@ -194,16 +183,12 @@ class Additions:
 class Removals:
     """Documents to remove from the index."""
 
-    ordinals: I64
-    """(n,) distinct; an ordinal that is not stored is ignored."""
+    ordinals: I64  # (n,) distinct; an ordinal that is not stored is ignored
     keys: U64
     """(n, c) the keys that the documents were added with; a key that was not written is ignored."""
-    signatures: U8
-    """(n, k) from which their longer keys are computed (`Contents.splitters`)."""
-    names: Sequence[bytes]
-    """The names by which the documents are found (`format.name_of`)."""
-    always: int = 1
-    """As in `Additions`."""
+    signatures: U8  # (n, k) from which their longer keys are computed (`Contents.splitters`)
+    names: Sequence[bytes]  # by which the documents are found (`format.name_of`)
+    always: int = 1  # as in `Additions`
 
     def at(self, rows: Rows) -> Removals:
         """Return the removals in *rows*, in the order given."""
@@ -234,8 +219,7 @@ class Changes:
 class Applied:
     """Counts of one write, for the metrics: the core itself measures nothing."""
 
-    documents: int = 0
-    """Documents added (a known ordinal adds nothing and is not counted)."""
+    documents: int = 0  # documents added (a known ordinal adds nothing and is not counted)
     longer: int = 0
     """Keys under which a document is listed only in longer form, because the bucket was full."""
     overflows: int = 0
@@ -244,10 +228,8 @@ class Applied:
     """Documents listed for fewer than `FAINT_BELOW` of their bands: copies may be missed."""
     unlisted: int = 0
     """Documents listed for none of their bands: no near-duplicate is found. Part of `faint`."""
-    removed: int = 0
-    """Documents forgotten one by one (`Removals`)."""
-    expired: int = 0
-    """Documents that the horizon has passed."""
+    removed: int = 0  # documents forgotten one by one (`Removals`)
+    expired: int = 0  # documents that the horizon has passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +237,8 @@ class Usage:
     """The disk usage of an index, and its own figures."""
 
     index: int
-    free: int
-    """Free bytes on its file system."""
-    oldest: int = -1
-    """Timestamp of the first remembered document, in milliseconds; -1: unknown."""
+    free: int  # free bytes on its file system
+    oldest: int = -1  # timestamp of the first remembered document, in milliseconds; -1: unknown
     properties: Mapping[str, float] = field(default_factory=dict)
     """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
 

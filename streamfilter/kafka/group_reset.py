@@ -46,8 +46,7 @@ class Found:
     group: bool
     changelog: int | None
     """Number of the changelog's offsets, from its first to its end; None: no such topic."""
-    outputs: dict[str, int]
-    """Number of offsets by output topic."""
+    outputs: dict[str, int]  # number of offsets by output topic
     waiting: int | None
     """Number of the input's offsets, which will be read again; None: no such topic."""
 

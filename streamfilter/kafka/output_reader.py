@@ -36,8 +36,7 @@ POLL_SECONDS = 0.2
 SILENCE_SECONDS = 30.0
 """Without a record or a partition's end for this long, the broker counts as down."""
 
-UNJUDGED = 1 << 62
-"""Batch number for a record that no batch record covers: such records come last."""
+UNJUDGED = 1 << 62  # batch number for a record that no batch record covers: such records come last
 
 
 def read_run(config: Config, reader: Reader) -> Run:

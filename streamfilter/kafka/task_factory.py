@@ -65,10 +65,8 @@ class TaskFactory:
     observer: FilterObserver
     destinations: Destinations
     partitions: PartitionCounts
-    input_id: str
-    """The input's topic id, or the empty string."""
-    crew: Crew
-    """Worker processes that compute sketches for all tasks."""
+    input_id: str  # the input's topic id, or the empty string
+    crew: Crew  # worker processes that compute sketches for all tasks
     worker: ThreadWorker = field(default_factory=ThreadWorker)
 
     @property

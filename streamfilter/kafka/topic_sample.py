@@ -20,10 +20,8 @@ from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ConfigError, Problem, Temporary
 
 READ_SECONDS = 10.0
-TOPICS_MAX = 20
-"""A sample of several topics is read from so many of them."""
-POLL_SECONDS = 0.5
-"""Longest wait between two looks at whether a stop was requested."""
+TOPICS_MAX = 20  # a sample of several topics is read from so many of them
+POLL_SECONDS = 0.5  # longest wait between two looks at whether a stop was requested
 
 
 def would_pause(config: Config, records: int, broken: int) -> bool:

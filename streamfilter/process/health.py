@@ -23,8 +23,7 @@ class State(StrEnum):
     STARTING = "starting"
     STANDBY = "standby"
     """Waits for a task that another process owns. It counts as ready, or a rollout would hang."""
-    UNREACHABLE = "unreachable"
-    """No broker is reached: the process waits, and the lag is unknown."""
+    UNREACHABLE = "unreachable"  # no broker is reached: the process waits, and the lag is unknown
     RESTORING = "restoring"
     RUNNING = "running"
     PAUSED_DISK = "paused:disk"
@@ -37,10 +36,8 @@ class State(StrEnum):
 class Cause(StrEnum):
     """Why a process is not live."""
 
-    LOOP = "loop"
-    """The loop is stuck: a call or a callback does not return."""
-    PROGRESS = "progress"
-    """The loop runs but moves no records, although some are available."""
+    LOOP = "loop"  # the loop is stuck: a call or a callback does not return
+    PROGRESS = "progress"  # the loop runs but moves no records, although some are available
 
 
 READY = frozenset({State.RUNNING, State.STANDBY})
@@ -51,13 +48,10 @@ class Status:
     """The fields of ``/status`` beside the metrics: no payload, no seed, no secret."""
 
     state: State = State.STARTING
-    detail: str = ""
-    """One sentence for a person; empty when the state says it all."""
-    scheme: str = ""
-    """Scheme fingerprint."""
+    detail: str = ""  # one sentence for a person; empty when the state says it all
+    scheme: str = ""  # scheme fingerprint
     index_id: str = ""
-    tasks: tuple[str, ...] = ()
-    """Names of the tasks this process owns."""
+    tasks: tuple[str, ...] = ()  # names of the tasks this process owns
     owners: Mapping[str, str] = field(default_factory=dict)
     """The last writer of each task that this process stands by for, by the task's name."""
     positions: Mapping[str, int] = field(default_factory=dict)
@@ -65,19 +59,16 @@ class Status:
     lag: Mapping[str, int] = field(default_factory=dict)
     """Records behind the end, by ``topic/partition``."""
     documents: int = 0
-    restore_remaining: int = 0
-    """Changelog records still to be applied."""
+    restore_remaining: int = 0  # changelog records still to be applied
 
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
     """Whether the loop ran recently and moves the available records."""
 
-    cause: Cause | None
-    """None if the process is live."""
+    cause: Cause | None  # None if the process is live
     reason: str
-    age_seconds: float
-    """Since the last heartbeat."""
+    age_seconds: float  # since the last heartbeat
     bound_seconds: float
 
     @property

@@ -20,10 +20,8 @@ from streamfilter.process.terminal_escapes import visible
 
 MASK = "********"
 SECRET_CHARACTERS_MIN = 4  # shorter "secrets" (1, no) would mask ordinary words
-REPEATS = 5
-"""Equal lines written within `REPEAT_SECONDS`; further ones are only counted."""
-ALIKE = 100
-"""Different lines of one template written within `REPEAT_SECONDS`."""
+REPEATS = 5  # equal lines written within `REPEAT_SECONDS`; further ones are only counted
+ALIKE = 100  # different lines of one template written within `REPEAT_SECONDS`
 REPEAT_SECONDS = 10.0
 REPEATS_REMEMBERED_MAX = 1_000
 MESSAGE_CHARACTERS_MAX = 8_000
@@ -62,8 +60,7 @@ class Masker:
         return text
 
 
-MASKER = Masker()
-"""One for the process: all output must be masked, also before logging is set up."""
+MASKER = Masker()  # one for the process: all output must be masked, also before logging is set up
 
 
 class _Tally:

@@ -70,8 +70,7 @@ class Opened:
     index: Index
     identity: Identity
     sketcher: Sketcher
-    writer: bytes
-    """The writer's name in our batches."""
+    writer: bytes  # the writer's name in our batches
 
 
 class IndexKeeper:

@@ -55,11 +55,9 @@ from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher
 
-_ALONE = (bytes([HEADER]), bytes([FORGET]))
-"""A write ends before a record of these types."""
+_ALONE = (bytes([HEADER]), bytes([FORGET]))  # a write ends before a record of these types
 READ_RECORDS = 5_000
-READ_SECONDS = 0.05
-"""Longest wait of a read: the membership is polled between two reads."""
+READ_SECONDS = 0.05  # longest wait of a read: the membership is polled between two reads
 WRITE_ROWS = 5_000
 """Documents or batches in one write, rounded up to a whole transaction: input of duplicates makes
 millions of batches with few documents."""
@@ -96,8 +94,7 @@ class Replay:
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
         self._opens: Window | None = None
-        self._inputs = InputTable()
-        """The table of the last header, until it is a fact of the index."""
+        self._inputs = InputTable()  # the table of the last header, until it is a fact of the index
         self._last: tuple[Entry, changelog.BatchRecord] | None = None
         progress = index.progress
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
@@ -105,8 +102,7 @@ class Replay:
         self._horizon = progress.horizon
         self._anew = False
         """Whether the last header began a rewrite: batches that the index has may come again."""
-        self.by = ""
-        """The process that wrote the last record read, if a record says so."""
+        self.by = ""  # the process that wrote the last record read, if a record says so
 
     @property
     def position(self) -> int:

@@ -34,8 +34,7 @@ from streamfilter.stops import Fenced, SchemeMismatch
 from streamfilter.tasks.job import Job
 from streamfilter.tasks.standby import Standbys
 
-STANDBY_SECONDS = 0.25
-"""Wait of a membership poll while there is no other work."""
+STANDBY_SECONDS = 0.25  # wait of a membership poll while there is no other work
 IDLE_SECONDS = 0.02
 """All tasks of an idle process together wait at least so long for records, or the loop would spin.
 A record that arrives ends its task's wait."""

@@ -25,12 +25,9 @@ from streamfilter.process.health import State
 from streamfilter.tasks.index_storage import IndexKeeper, IndexStore, Opened
 from streamfilter.tasks.plan import Doing, Plan, Script, patiently
 
-ENDLESS = 1 << 62
-"""An end that no changelog reaches, so the tail's reader is never done."""
-LOOK_SECONDS = 2.0
-"""Time between two checks of the changelog's bounds, which show if it shrank."""
-AGAIN_SECONDS = 1.0
-"""Pause before a failed tail begins again."""
+ENDLESS = 1 << 62  # an end that no changelog reaches, so the tail's reader is never done
+LOOK_SECONDS = 2.0  # time between two checks of the changelog's bounds, which show if it shrank
+AGAIN_SECONDS = 1.0  # pause before a failed tail begins again
 
 
 class Standby:

@@ -22,8 +22,7 @@ from streamfilter.tasks.open_transactions import OpenTransactions
 from streamfilter.tasks.plan import Doing, Plan, Script
 from streamfilter.tasks.task_start import TaskStart
 
-LOOKS = 5
-"""A task is stuck after so many checks in a row that find an unread record."""
+LOOKS = 5  # a task is stuck after so many checks in a row that find an unread record
 
 
 class StallDetector:
@@ -70,8 +69,7 @@ class StallDetector:
             return False  # a broker that does not answer proves nothing
 
 
-LAG_SECONDS = 1.0
-"""Time between two reads of the lag, which ask the client about every partition."""
+LAG_SECONDS = 1.0  # time between two reads of the lag, which ask the client about every partition
 MEASURE_SECONDS = 10.0
 """Time between two measurements of disk usage, which walk through the directory."""
 
@@ -96,8 +94,7 @@ class Task:
         self._held = OpenTransactions(parts.source, parts.clock, plan.names)
         self.partitions: tuple[int, ...] = ()
         """Numbers of the input partitions that the last start found."""
-        self._read: Mapping[str, int] = {}
-        """The same partitions, by their names."""
+        self._read: Mapping[str, int] = {}  # the same partitions, by their names
         self.restart()
 
     @property

@@ -49,8 +49,7 @@ class TaskStart:
     def __init__(self, plan: Plan, parts: Parts, keeper: IndexKeeper) -> None:
         self._plan, self._parts, self._keeper = plan, parts, keeper
         self._observer = parts.observer.process
-        self.layout = Layout(0, {})
-        """The numbers of partitions that the start found."""
+        self.layout = Layout(0, {})  # the numbers of partitions that the start found
 
     def run(self) -> Script[Transactor]:
         """Do all six steps; return the transactor, which does the others."""

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 PART_CHARACTERS_MIN = 32 * 1024
 """Least size of a part: it takes 1 ms to sketch, and a request to a worker costs .1 ms."""
 
-AUTO_MAX = 4
-"""Workers at most: the output of four keeps the one judging process busy."""
+AUTO_MAX = 4  # workers at most: the output of four keeps the one judging process busy
 AUTO_CHARACTERS = 8 * 1024 * 1024
 """`auto` starts workers after so many characters were sketched: each takes .3 s to start."""
 AUTO_MEAN_MIN = 64

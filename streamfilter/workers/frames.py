@@ -24,21 +24,17 @@ from streamfilter.similarity.sketch import Sketches
 LENGTH = struct.Struct("<Q")
 _PART = struct.Struct("<IIII")
 """Bytes of the scheme, of the seed and of the recipe; number of values."""
-_DRAWN_HEAD = struct.Struct("<IIQ")
-"""Number of documents, number of ids, bytes of the ids."""
+_DRAWN_HEAD = struct.Struct("<IIQ")  # number of documents, number of ids, bytes of the ids
 _DRAWN, _TROUBLE = b"d", b"t"
-_NO_VALUE = -1
-"""The length that marks a null value."""
+_NO_VALUE = -1  # the length that marks a null value
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """The plain documents in some values, read and sketched by worker processes."""
 
-    rows: I64
-    """(n,) which of the values these are, rising."""
-    ids: Sequence[str]
-    """Ids from the values; empty if ids are not in the values."""
+    rows: I64  # (n,) which of the values these are, rising
+    ids: Sequence[str]  # ids from the values; empty if ids are not in the values
     sketches: Sketches
 
     @classmethod
@@ -50,8 +46,7 @@ class Drawn:
         return cls(np.concatenate(rows), ids, sketches)
 
 
-Answer = Drawn | str
-"""A string is the name of the exception in the worker."""
+Answer = Drawn | str  # a string is the name of the exception in the worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +58,7 @@ class Part:
     recipe: str
     """How to read the values (`documents.reader.Recipe`); "": they are those of `as_values`."""
     values: Sequence[bytes | None]
-    each: int = 1
-    """How many of the values belong to one document. It is not sent."""
+    each: int = 1  # how many of the values belong to one document. It is not sent
 
     def answered_by(self, answer: Drawn) -> bool:
         """Return whether *answer* fits this part."""

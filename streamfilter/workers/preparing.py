@@ -30,10 +30,8 @@ class Read:
     """A batch that was read; workers may have sketched some of its documents already."""
 
     records: Sequence[Record]
-    readings: list[Reading]
-    """One for each record; a document that was read by a worker has no text."""
-    drawn: Drawn | None = None
-    """The documents that were sketched already."""
+    readings: list[Reading]  # one for each record; a document that was read by a worker has no text
+    drawn: Drawn | None = None  # the documents that were sketched already
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,7 @@ class Incoming:
 
     reader: Reader
     to: Destinations
-    shadow: bool = False
-    """Whether unique records leave with headers of ours."""
+    shadow: bool = False  # whether unique records leave with headers of ours
     refusals: Refusals = field(default_factory=Refusals)
     crew: Crew = field(default_factory=lambda: Crew(0))
 

@@ -20,12 +20,9 @@ from streamfilter.engine.ports import Clock, LogError, RecordSource, Worker
 from streamfilter.matching.batch import Prepared
 from streamfilter.model import Positions, Record
 
-RECORD_BYTES = 200
-"""Memory of a record without its key, its value and its headers."""
-HEADER_BYTES = 150
-"""Memory of a header without its name and value: a pair, a string, bytes."""
-WAIT_SECONDS_MAX = 0.1
-"""Longest wait of one call for records."""
+RECORD_BYTES = 200  # memory of a record without its key, its value and its headers
+HEADER_BYTES = 150  # memory of a header without its name and value: a pair, a string, bytes
+WAIT_SECONDS_MAX = 0.1  # longest wait of one call for records
 WAIT_SECONDS_MIN = 0.001
 """Shortest wait of one call: shorter waits would spin until the latency is over."""
 
@@ -72,10 +69,8 @@ class Intake:
         self._source, self._clock = source, clock
         self._full_documents, self._full_size, self._latency = documents, size, latency
         self._share = share
-        self._waiting: deque[tuple[Record, int]] = deque()
-        """Waiting records with their bytes."""
-        self._held = 0
-        """Bytes of the waiting records."""
+        self._waiting: deque[tuple[Record, int]] = deque()  # waiting records with their bytes
+        self._held = 0  # bytes of the waiting records
         self._since = self._drained = clock.monotonic()
         """Earliest arrival of the first waiting record, and the last time the log had no more."""
         self._average = float(RECORD_BYTES)

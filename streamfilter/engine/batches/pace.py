@@ -80,8 +80,7 @@ class Stopwatch:
 REST_SECONDS_MIN, REST_SECONDS_MAX = 0.1, 5.0
 """Pause after the first failure in a row, and the longest pause. It is short against a long outage,
 and long enough that aborted records stay few."""
-OUTLIVED_SHARE = 0.9
-"""A transaction that fails after this share of its time has timed out."""
+OUTLIVED_SHARE = 0.9  # a transaction that fails after this share of its time has timed out
 HASTE_SHARE, EASE_SHARE = 0.5, 0.25
 """A transaction that took more of its time makes the next one smaller before it fails; one that
 took less lets it grow."""
@@ -90,8 +89,7 @@ SHARE_MIN = 1e-4
 """At this share any batch is one record. A smaller share changes nothing, and recovers later."""
 SHRUNK_MAX = 16
 
-Share = Callable[[], float]
-"""Returns how full a batch was, 0 to 1."""
+Share = Callable[[], float]  # returns how full a batch was, 0 to 1
 
 
 class Pace:
@@ -100,8 +98,7 @@ class Pace:
     def __init__(self, clock: Clock, seconds: float) -> None:
         """Begin at full size; a transaction has *seconds*."""
         self._clock, self._seconds = clock, seconds
-        self.share = 1.0
-        """Share of the configured batch size that a batch may have."""
+        self.share = 1.0  # share of the configured batch size that a batch may have
         self.outlived = False
         """True if the last transaction timed out. Then a fence may be the broker's answer to the
         timeout, and a new producer is no sign of trouble."""

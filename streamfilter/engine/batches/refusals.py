@@ -36,18 +36,15 @@ WATCHED_BATCHES = 20
 """Deliveries are watched until so many batches in a row had no refused record: refusals come in
 swarms, and a look costs far less than an aborted transaction."""
 
-Place = tuple[int, int]
-"""Number and offset of an input record."""
+Place = tuple[int, int]  # number and offset of an input record
 
 
 @noun()
 class Item:
     """Something to produce, and the input record that it is made of."""
 
-    out: Outgoing | bytes
-    """An output's record, or a changelog's value."""
-    place: Place | None
-    """None: it belongs to the whole batch."""
+    out: Outgoing | bytes  # an output's record, or a changelog's value
+    place: Place | None  # None: it belongs to the whole batch
 
     @property
     def destination(self) -> tuple[str, int]:

@@ -52,8 +52,7 @@ from streamfilter.similarity.columns import I64, Widths
 from streamfilter.similarity.sketch import Sketches
 
 WRITER_BYTES = 16
-FORGET_ORDINALS_MAX = 1_000
-"""Most ordinals in one record: 8 KB, which every topic accepts."""
+FORGET_ORDINALS_MAX = 1_000  # most ordinals in one record: 8 KB, which every topic accepts
 
 FIXED_BYTES = 128
 """Upper bound of a document's record without its id, signature, tokens and payload."""
@@ -233,8 +232,7 @@ class Update:
     """
 
     batch: BatchRecord
-    header: Header | None
-    """A header, if the transaction begins the changelog or a window."""
+    header: Header | None  # a header, if the transaction begins the changelog or a window
     additions: Additions | None
     removals: Removals | None
     values: Sequence[bytes]

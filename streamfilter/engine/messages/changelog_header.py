@@ -17,8 +17,7 @@ from streamfilter.index.input_table import ONE_TOPIC, InputTable, decode_table
 from streamfilter.model import Window
 
 VERSION = 1
-NAMED = 2
-"""Version of a batch that names its writer; one of `VERSION` has no writer."""
+NAMED = 2  # version of a batch that names its writer; one of `VERSION` has no writer
 AGED = 3
 """Version of a batch whose index forgets: it holds the first ordinal that is remembered. Its
 highest timestamp is the stream time. Older versions of streamfilter refuse it. A window's header
@@ -27,15 +26,13 @@ DATED = 4
 """Version of an `AGED` batch with documents. For each document it holds the time of arrival and the
 horizon at that time (`index.ages`). Its own horizon is the one after the batch; an `AGED` batch
 holds the one before."""
-ANEW = 5
-"""Version of a header that begins or ends a rewrite, which repeats earlier batches."""
+ANEW = 5  # version of a header that begins or ends a rewrite, which repeats earlier batches
 SEVERAL = 6
 """Version of a header with a table of several input topics, perhaps also of a
 rewrite. A version that ignored the table would take its numbers for partitions of one topic."""
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 BEGIN, END, GROWN = "begin", "end", "grown"
-REWRITING = bytes([ANEW, HEADER])
-"""The first bytes of such a header, with one input topic."""
+REWRITING = bytes([ANEW, HEADER])  # the first bytes of such a header, with one input topic
 GROUP, BUCKET_CAP, WINDOW, PART, INPUTS = "group", "bucket_cap", "window", "anew", "inputs"
 """Names of the header's fields, in addition to the identity's fields."""
 NUMBER_MAX = (1 << 63) - 1
@@ -60,8 +57,7 @@ class Header:
     anew: str = ""
     """`BEGIN` or `END` of a rewrite. `GROWN`: it only has a table of further inputs; a changelog
     that begins with it lost its beginning. Empty: it opens a changelog or a window."""
-    inputs: InputTable = ONE_TOPIC
-    """The numbers of several input topics; empty: there is one topic."""
+    inputs: InputTable = ONE_TOPIC  # the numbers of several input topics; empty: there is one topic
 
 
 def kind_of(value: bytes) -> int:

@@ -23,8 +23,7 @@ from streamfilter.matching.verdict.evidence_headers import PREFIX, evidence_head
 from streamfilter.model import OUTPUTS, Decision, ErrorCode, Headers, Malformed, Record, Unjudged
 from streamfilter.stops import ExitCode, Stop
 
-THEIRS = PREFIX + "input."
-"""New prefix of input headers that look like ours."""
+THEIRS = PREFIX + "input."  # new prefix of input headers that look like ours
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
 HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
 
@@ -36,8 +35,7 @@ class Destinations:
     unique: str
     duplicates: str
     dead_letter: str | None
-    limits: Mapping[str, int]
-    """Largest record of each output topic, in bytes."""
+    limits: Mapping[str, int]  # largest record of each output topic, in bytes
     compacted: set[str] = field(default_factory=set)
     """Topics that refuse a record without a key. The set grows if a topic becomes compacted."""
     changelog_limit: int | None = None
@@ -57,8 +55,7 @@ class Style:
     """The format of verdicts on output records."""
 
     shadow: bool
-    duplicates_mode: str
-    """``annotate``, ``envelope`` or ``reference``."""
+    duplicates_mode: str  # ``annotate``, ``envelope`` or ``reference``
     scheme: str
     threshold: float
 

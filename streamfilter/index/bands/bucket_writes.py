@@ -43,8 +43,7 @@ class Joining:
     """New documents, and the cells of their keys that exist."""
 
     additions: Additions
-    cells: I64
-    """(m,) row * columns + column; the bands of an unsigned document have no keys."""
+    cells: I64  # (m,) row * columns + column; the bands of an unsigned document have no keys
 
     @classmethod
     def of(cls, additions: Additions) -> Joining:
@@ -56,16 +55,12 @@ class Joining:
 class _Keys:
     """Some documents, and their keys that have not reached a bucket yet."""
 
-    ordinals: I64
-    """(n,) of the documents."""
+    ordinals: I64  # (n,) of the documents
     signatures: U8
     columns: int
-    bands: int
-    """The first so many columns go on to longer keys."""
-    cells: I64
-    """(m,) row * columns + column of these keys."""
-    trail: U64
-    """(m,) the keys, in their present length."""
+    bands: int  # the first so many columns go on to longer keys
+    cells: I64  # (m,) row * columns + column of these keys
+    trail: U64  # (m,) the keys, in their present length
 
     @classmethod
     def joining(cls, joining: Joining | None) -> _Keys:

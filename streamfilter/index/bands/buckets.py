@@ -29,14 +29,10 @@ _ORDINAL_MASK = np.uint64((1 << _ORDINAL_BITS) - 1)
 class Grouped:
     """Keys as a sorted set: each distinct key is read and written once."""
 
-    keys: U64
-    """Distinct, rising."""
-    inverse: NDArray[np.intp]
-    """The place in ``keys`` of every original key."""
-    first: NDArray[np.intp]
-    """One original place of every distinct key."""
-    names: list[bytes]
-    """The keys as stored: big-endian, so that bytes sort like the numbers."""
+    keys: U64  # distinct, rising
+    inverse: NDArray[np.intp]  # the place in ``keys`` of every original key
+    first: NDArray[np.intp]  # one original place of every distinct key
+    names: list[bytes]  # the keys as stored: big-endian, so that bytes sort like the numbers
 
     @classmethod
     def of(cls, keys: U64) -> Grouped:

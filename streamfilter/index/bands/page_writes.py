@@ -21,8 +21,7 @@ _ORDINAL_BITS = 8 * ORDINAL_BYTES
 _PAGE_BITS = 32
 
 ReadLists = Callable[[Grouped], Lists]
-Members = tuple[NDArray[np.intp], I64]
-"""(m,) the number of the bucket, and (m,) ordinals."""
+Members = tuple[NDArray[np.intp], I64]  # (m,) the number of the bucket, and (m,) ordinals
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,7 @@ class BucketTable:
 
     entries: Entries
     family: str
-    cap: int
-    """The cap of the shortest keys' buckets."""
+    cap: int  # the cap of the shortest keys' buckets
     lists: ReadLists
     about_to_write: Callable[[U64], None]
     """Called with distinct, rising keys before they are written."""

@@ -41,14 +41,12 @@ _SUM = re.compile(r"[0-9a-f]{128}", re.ASCII)
 class Copied:
     """One index of a backup."""
 
-    name: str
-    """Its directory in the backup."""
+    name: str  # its directory in the backup
     index_id: str
     documents: int
     progress: Progress
     marker: Marker
-    sums: dict[str, tuple[int, str]]
-    """Size and BLAKE2b of each file of the database, by its name."""
+    sums: dict[str, tuple[int, str]]  # size and BLAKE2b of each file of the database, by its name
 
     @property
     def files(self) -> int:

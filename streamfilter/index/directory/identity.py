@@ -43,16 +43,13 @@ the old
 class Identity:
     """The identity of an index, made once, when the index is created."""
 
-    index_id: str
-    """32 hexadecimal digits, random."""
+    index_id: str  # 32 hexadecimal digits, random
     format: int
     scheme_fingerprint: str
-    scheme: str
-    """Canonical JSON of everything that shapes a signature or a band key."""
+    scheme: str  # canonical JSON of everything that shapes a signature or a band key
     seed: bytes = field(repr=False)
     """16 random bytes that key the hash functions. Never shown: see `encode`."""
-    created: int
-    """Milliseconds since the epoch."""
+    created: int  # milliseconds since the epoch
     unicode_version: str
     external_seed: bool = False
     """True when the seed comes from ``index.seed_file`` and may not be written down."""

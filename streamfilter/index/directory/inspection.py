@@ -41,8 +41,7 @@ from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 from streamfilter.stops import counted
 
-PROBLEMS_MAX = 20
-"""Problems that are listed at most; further ones are dropped."""
+PROBLEMS_MAX = 20  # problems that are listed at most; further ones are dropped
 CHUNK = 20_000
 
 

@@ -37,8 +37,7 @@ IDS_WITHOUT_SCOPES = "an older version made it, which finds documents by id with
 class Marker:
     """The content of the marker file."""
 
-    identity: bytes
-    """The bytes that `identity.Identity.encode` wrote."""
+    identity: bytes  # the bytes that `identity.Identity.encode` wrote
     bucket_cap: int
     complete: bool
     """False while the database is being made: after a crash then, nothing is worth keeping."""

@@ -32,8 +32,7 @@ from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.index.rocks.stored_index import StoredIndex
 from streamfilter.index.rocks.window_tables import ANY, WindowTables
 
-ATTEMPTS = 5
-"""The owner may replace a file between our reading its name and opening it."""
+ATTEMPTS = 5  # the owner may replace a file between our reading its name and opening it
 
 SCAN_DOCUMENTS = 1_000
 

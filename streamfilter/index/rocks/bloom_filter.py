@@ -37,8 +37,7 @@ BITS_PER_KEY = 32
 SMALLEST_BYTES = 2 << 20  # 30,000 documents
 GROWTH = 15  # the layers of the default 192 MiB: 2, 30, 160
 
-HOPELESS = 2_000
-"""Keys in a block of 256 bits at which practically all of its bits are set."""
+HOPELESS = 2_000  # keys in a block of 256 bits at which practically all of its bits are set
 
 _HALF = np.uint64(32)
 _SIX_BITS = np.uint64(63)
@@ -52,8 +51,7 @@ _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD
 class Layer:
     """One filter of fixed size."""
 
-    words: U64
-    """The words of a block are neighbours."""
+    words: U64  # the words of a block are neighbours
     keys: int = 0
     """About how many distinct keys were added: a key that seemed to be present is not counted."""
 

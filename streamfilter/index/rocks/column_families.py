@@ -17,8 +17,7 @@ class Families:
     documents: str
     batches: str
     spans: str
-    ids: str | None = None
-    """Only if the index can find documents by id."""
+    ids: str | None = None  # only if the index can find documents by id
 
     @classmethod
     def of(cls, number: int, *, ids: bool = False) -> Families:

@@ -54,8 +54,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.opened: WeakSet[Inherited] = WeakSet()
-        self.threads_of = 0
-        """The process in which RocksDB has started its threads; 0: none so far."""
+        self.threads_of = 0  # the process in which RocksDB has started its threads; 0: none so far
 
     def forked(self) -> None:
         """In a forked child: give up all objects that the parent has open."""

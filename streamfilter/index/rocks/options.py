@@ -35,12 +35,10 @@ class Memory:
 
     cache_bytes: int = 128 * MIB
     """Blocks, their indexes and Bloom filters, shared by all column families."""
-    memtable_bytes: int = 64 * MIB
-    """All write buffers together, half of it for band keys."""
+    memtable_bytes: int = 64 * MIB  # all write buffers together, half of it for band keys
     front_bytes: int = 192 * MIB
     """The front (Bloom filter of all written keys), allocated as it fills; 0: no front."""
-    share: int = 1
-    """How many indexes of this process share the limit of open files."""
+    share: int = 1  # how many indexes of this process share the limit of open files
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ class Tuning:
     bands: Options
     documents: Options
     ids: Options
-    small: Options
-    """For the families that stay small: batches and the index's own facts."""
+    small: Options  # for the families that stay small: batches and the index's own facts
     cache: Cache
     buffers: WriteBufferManager
 

@@ -24,13 +24,10 @@ from streamfilter.index.rocks.database import STAMP, options_of, stored_families
 from streamfilter.index.rocks.options import MIB, Memory, tuned
 
 BLOCK_BYTES = 32_768
-FRAGMENT_HEAD = 7
-"""Bytes before each fragment of a record: a sum of 4, a length of 2, a type."""
+FRAGMENT_HEAD = 7  # bytes before each fragment of a record: a sum of 4, a length of 2, a type
 FULL, FIRST, LAST = 1, 2, 4
-BATCH_HEAD = 12
-"""Bytes before the entries of a write: its sequence number and their count."""
-NEEDED_BYTES = 48
-"""The first bytes of a record, which contain its first entry, the stamp."""
+BATCH_HEAD = 12  # bytes before the entries of a write: its sequence number and their count
+NEEDED_BYTES = 48  # the first bytes of a record, which contain its first entry, the stamp
 _LITTLE = Memory(cache_bytes=MIB, memtable_bytes=MIB, front_bytes=0)
 
 

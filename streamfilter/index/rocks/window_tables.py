@@ -21,11 +21,9 @@ from streamfilter.index.rocks.window_front import WindowFront
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
-COUNTED_KEYS = 10_000
-"""Keys that are read at a time."""
+COUNTED_KEYS = 10_000  # keys that are read at a time
 
-ANY = 1 << 62
-"""More documents than there are."""
+ANY = 1 << 62  # more documents than there are
 
 
 class WindowTables:

@@ -32,8 +32,7 @@ class WindowWrite:
     tables: WindowTables
     joining: Joining | None
     """Documents that are not stored yet, in rising order, and which of their keys exist."""
-    removals: Removals | None
-    """Documents that are stored, in rising order."""
+    removals: Removals | None  # documents that are stored, in rising order
 
     @property
     def added(self) -> I64:

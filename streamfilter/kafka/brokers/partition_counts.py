@@ -31,11 +31,9 @@ class TaskTopics:
 
     input: str
     changelog: str
-    task: int
-    """The task's partition of the changelog."""
+    task: int  # the task's partition of the changelog
     input_id: str = UNKNOWN_INPUT
-    several: Inputs | None = None
-    """The numbers of several input topics; None: there is one."""
+    several: Inputs | None = None  # the numbers of several input topics; None: there is one
 
     def spots(self, numbers: Iterable[int]) -> dict[int, TopicPartition]:
         """Return the input partitions of *numbers* that exist."""
@@ -62,8 +60,7 @@ class PartitionCounts:
         self._input, self._first = config.input, layout_of(config, found)
         self._counts = {name: topic.partitions for name, topic in found.items()}
         self._ids: dict[str, str] = {}
-        self.read = set(config.input.among(found))
-        """The input topics that exist."""
+        self.read = set(config.input.among(found))  # the input topics that exist
 
     @property
     def layout(self) -> Layout:

@@ -33,8 +33,7 @@ from streamfilter.stops import ExitCode, Stop, Temporary
 
 ASK_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
-LIST_SECONDS = 3.0
-"""Short: the process ends only when the list of topics has been answered."""
+LIST_SECONDS = 3.0  # short: the process ends only when the list of topics has been answered
 MISSING_MAX = 2
 """Consecutive answers without a topic before it counts as deleted. A broker that has just
 restarted, or does not know a new topic yet, may once answer that there is none."""

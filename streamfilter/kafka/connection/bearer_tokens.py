@@ -35,8 +35,7 @@ SHOWN_CHARACTERS_MAX = 300
 COMPLAINT_BYTES_MAX = 16 * 1024
 """Bytes of the end of stderr in which secrets are masked: more than is shown, for a secret that the
 cut would split."""
-SHARED_SHARE = 0.5
-"""Share of a token's lifetime in which other clients get the same token."""
+SHARED_SHARE = 0.5  # share of a token's lifetime in which other clients get the same token
 
 GOOD_SHARE = 0.9
 """Share of a token's lifetime in which it is used if the program gives no newer one."""
@@ -44,8 +43,7 @@ GOOD_SHARE = 0.9
 LIFE_SECONDS_MAX = 10 * 366 * 86_400.0
 """Upper limit of a token's lifetime; librdkafka counts milliseconds in 64 bits."""
 
-_TOKEN = re.compile(r"[!-~]+")
-"""The characters of a token that brokers accept."""
+_TOKEN = re.compile(r"[!-~]+")  # the characters of a token that brokers accept
 
 
 class TokenFailure(Exception):
@@ -57,8 +55,7 @@ class BearerToken:
     """A token in the form that librdkafka needs."""
 
     value: str
-    expires: float
-    """Unix time."""
+    expires: float  # Unix time
     principal: str = ""
 
     @property

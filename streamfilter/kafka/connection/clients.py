@@ -64,10 +64,8 @@ Properties = dict[str, Any]
 class Sizes:
     """Bounds on what is produced, in bytes."""
 
-    message: int
-    """Largest record that the producer must accept."""
-    batch: int
-    """Largest batch of records that every topic accepts."""
+    message: int  # largest record that the producer must accept
+    batch: int  # largest batch of records that every topic accepts
 
 
 _refusals: deque[KafkaError] = deque(maxlen=1)

@@ -50,8 +50,7 @@ class KafkaChangelog:
     ) -> None:
         self._topics, self._admin, self._reader = topics, admin, reader
         self.refuse_changed = refuse_changed
-        self.end = -1
-        """The offset after the last known record; -1: not known yet."""
+        self.end = -1  # the offset after the last known record; -1: not known yet
         self._asked: tuple[int, Future[Any]] | None = None
         """The offset before which records are deleted, and the answer to come."""
         self._start, self._ask_at = -1, time.monotonic() + ASK_SECONDS

@@ -40,8 +40,7 @@ class Deliveries:
         self._spared = False
         """True if the reports distinguish the records to blame from others of their batch."""
         self._code = KafkaError.NO_ERROR
-        self.asked = False
-        """Whether the last changelog record was given to the client."""
+        self.asked = False  # whether the last changelog record was given to the client
         self.last: tuple[KafkaError | None, int | None] = (None, None)
         """Its delivery error, if any, and its offset if the broker reported one."""
 

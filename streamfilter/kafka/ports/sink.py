@@ -61,8 +61,7 @@ class KafkaSink:
         self._new, self._seconds = producer, seconds
         self._producer: Producer | None = None
         self._initialised = False
-        self._waited = 0.0
-        """Seconds that this producer has spent in `init_transactions`."""
+        self._waited = 0.0  # seconds that this producer has spent in `init_transactions`
         self._in_transaction = self._watched = False
         self._deliveries = Deliveries(watched=False)
 
