@@ -18,8 +18,7 @@ from streamfilter.engine.ports import NotReady, OutcomeUnknown
 T = TypeVar("T")
 
 BEAT_SECONDS = 1.0
-GRACE_SECONDS = 3.0
-"""Extra time of a call beyond its own timeout: it may be late without being lost."""
+GRACE_SECONDS = 3.0  # beyond a call's own timeout: it may be late without being lost
 
 
 class SystemClock:

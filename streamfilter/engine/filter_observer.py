@@ -134,10 +134,7 @@ class FilterObserver:
         )
 
     def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
-        """Show the *start* of a task's changelog, and the first offset that its index needs.
-
-        Without a *start* the changelog is removed, because another process may own it now.
-        """
+        """Show a changelog's *start* (None: not ours any more), and what its index needs."""
         if start is None:
             self._changelogs.pop(changelog, None)
         else:

@@ -18,8 +18,7 @@ from streamfilter.process.health import Health, State
 
 logger = logging.getLogger("streamfilter.run")
 
-START_SECONDS = 5.0
-"""Waits of a start are logged only after so long: a coordinator that is loading is normal."""
+START_SECONDS = 5.0  # a start's waits are logged after so long: coordinators load
 WARN_EVERY_SECONDS = 60.0  # shortest time between two log lines of one pause whose details change
 
 
@@ -33,17 +32,14 @@ class Observer:
         self._positions: dict[str, int] = {}
         self._lag: dict[str, int] = {}
         self._stuck: dict[str, str] = {}
-        self._stamps: dict[str, int] = {}
-        """Timestamp of the last committed record, by ``topic/partition``."""
+        self._stamps: dict[str, int] = {}  # of the last committed record, by partition
         self._partitions, self._topics = 0, (0, 0)
         self._warned = 0.0
         self._begun, self._said = clock.monotonic(), True
         """The time at which the start began, and whether the present state was logged."""
-        self._behind = True
-        """True until the end of the input is reached, each time that work begins."""
+        self._behind = True  # until the end of the input is reached, after each start
         self.statistics = statistics or Statistics(metrics.kafka)
-        self.spent = metrics.spent
-        """Counts the time since its last call under an activity (`catalogue.ACTIVITIES`)."""
+        self.spent = metrics.spent  # counts the time since its last call (`ACTIVITIES`)
 
     def committed(self, records: Sequence[Record]) -> None:
         """Note the timestamps of committed records, for the lag in seconds."""

@@ -27,10 +27,8 @@ class BatchLimits:
     size: int  # bytes
     latency: float  # longest wait for a batch to fill, in seconds
     transaction_seconds: float
-    socket_seconds: float
-    """After a commit that took longer, an EndTxn request may still be in flight."""
-    stuck_seconds: float = 300.0
-    """A task is stuck if it moves no record for so long while another consumer gets records."""
+    socket_seconds: float  # after a longer commit, an EndTxn request may be in flight
+    stuck_seconds: float = 300.0  # without a record, while another consumer gets some
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ class Parts:
     breaker: Breaker
     pace: Pace
     worker: Worker = field(default_factory=Inline)
-    inputs: Inputs = field(default_factory=lambda: Inputs(""))
-    """The numbers of the input's partitions."""
+    inputs: Inputs = field(default_factory=lambda: Inputs(""))  # numbers of the partitions
     rates: Rates = OFF
     retention: Retention = UNLIMITED
     trimming: Trimming | None = None  # None: the changelog is kept whole

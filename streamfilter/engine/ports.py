@@ -92,8 +92,7 @@ def as_stop(error: LogError) -> Stop:
 class Blame:
     """The records that a broker refused, according to delivery reports."""
 
-    numbers: tuple[int, ...]
-    """Numbers of the blamed records, in the order of producing; the transaction's first is 0."""
+    numbers: tuple[int, ...]  # in the order of producing; the transaction's first is 0
     each: bool
     """True: every one of them was refused. False: at least one was refused, and the others were
     in the same request."""
@@ -105,12 +104,9 @@ class Blame:
 class Moves:
     """Changes of this process's tasks after the previous poll of the membership."""
 
-    gained: frozenset[int] = frozenset()
-    """Tasks assigned, perhaps again: each starts over with step 1."""
-    gone: frozenset[int] = frozenset()
-    """Tasks revoked or lost: their state in this process must be dropped."""
-    lost: bool = False
-    """True if the group expelled this process, so that another may already own the tasks."""
+    gained: frozenset[int] = frozenset()  # assigned, perhaps again: each starts over
+    gone: frozenset[int] = frozenset()  # revoked or lost: their state must be dropped
+    lost: bool = False  # the group expelled this process: others may already own the tasks
 
     def __bool__(self) -> bool:
         return bool(self.gained or self.gone or self.lost)
@@ -145,18 +141,14 @@ class Membership(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many partitions the topics have, and which task reads which.
-
-    A topic gets more partitions, never fewer.
-    """
+    """How many partitions the topics have (never fewer), and which task reads which."""
 
     inputs: int
     outputs: Mapping[str, int]  # by topic
     whole: bool = True
     """True: one task reads the whole input (``index.scope: topic``). False: each partition has a
     task and an index of its own."""
-    topics: tuple[InputTopic, ...] = ()
-    """The topics of ``input.topics`` that exist now; `index.input_table` has their numbers."""
+    topics: tuple[InputTopic, ...] = ()  # of ``input.topics``, as they exist now
 
     @property
     def placing(self) -> int:
@@ -282,16 +274,10 @@ class Changelog(Protocol):
         """
 
     def start(self) -> int:
-        """Return the first offset, if brokers reported it after the bounds; else -1.
-
-        The brokers are asked from time to time, and the call never waits for them.
-        """
+        """Return the first offset, if brokers reported it, else -1; it never waits for them."""
 
     def refuse_changed(self) -> None:
-        """End the process if the changelog refuses records because of its topic settings.
-
-        Raises `Stop`: the settings are the cause.
-        """
+        """End the process (`Stop`) if the topic's settings are why it refuses records."""
 
 
 class Sink(Protocol):
@@ -334,10 +320,7 @@ class Sink(Protocol):
         """Let the producer do what it does between transactions; it never waits."""
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
-        """Return which of *topics* are compacted now; an empty list if no broker answers.
-
-        A compacted topic keeps the latest record of each key, and refuses records without a key.
-        """
+        """Return which of *topics* are compacted now: they refuse records without a key."""
 
     def close(self) -> None:
         """Close the producer; an open transaction is left to the broker or the next producer."""
@@ -351,10 +334,7 @@ class Worker(Protocol):
     """Runs calls that need no port while the engine waits for Kafka, one after the other."""
 
     def begin(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Begin *call*; return a function that waits for it and gives its result or exception.
-
-        The function may be called more than once. It raises `NotReady` instead of waiting long.
-        """
+        """Begin *call*; return a function for its result, or `NotReady` instead of a wait."""
 
 
 class Clock(Protocol):

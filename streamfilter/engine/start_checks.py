@@ -271,10 +271,7 @@ def _with_new_partitions(
 
 
 def refuse_other_input(names: Names, remembered: str, present: str, *, accept: bool) -> list[str]:
-    """Return warnings; stop if the positions belong to an earlier topic of the same name.
-
-    Raises `Refusal`: the input was recreated, and the operator did not accept its positions.
-    """
+    """Return warnings; raise `Refusal` if the positions belong to a topic's predecessor."""
     if not remembered or not present or remembered == present:
         return []
     what = (
@@ -328,10 +325,7 @@ def refuse_numbered(names: Names, topics: Sequence[str]) -> Refusal:
 def refuse_lost_input(
     names: Names, positions: Positions, earliest: Positions, latest: Positions, *, accept: bool
 ) -> Positions:
-    """Return *positions* if the input holds them; lost ones move to its start, if accepted.
-
-    Raises `Refusal`: the input was recreated, or retention removed records that were not judged.
-    """
+    """Return *positions* if the input holds them, or moved if accepted, or raise `Refusal`."""
     if short := {p: (o, latest[p]) for p, o in positions.items() if o > latest[p]}:
         raise Refusal(
             f"{names.topic} ends before the positions that were judged (partition: position, "

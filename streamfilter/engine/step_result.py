@@ -13,7 +13,6 @@ class StepResult(Enum):
     IDLE = "idle"
     RETRY = "retry"  # no transaction was committed: poll the membership, then step again
     DISK_FULL = "disk full"  # committed, but not written: only the write may be tried again
-    SCHEMAS_AWAY = "schemas away"
-    """The schema of a record is unavailable: the batch waits, no transaction was begun."""
+    SCHEMAS_AWAY = "schemas away"  # the batch waits, no transaction was begun
     TRIPPED = "tripped"  # the dead-letter breaker has tripped: no records are taken
     REPLACE = "replace"  # moved, but the producer must be replaced before the next transaction

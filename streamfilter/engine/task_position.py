@@ -74,10 +74,7 @@ class TaskPosition:
         return self._moved_to(ends, documents, extent, ages)
 
     def opened(self, extent: Extent = EVERYTHING) -> tuple[TaskPosition, BatchRecord]:
-        """Return the first batch of a changelog, or the batch that ends a rewrite.
-
-        It judges no record and holds the positions of all partitions.
-        """
+        """Return the first batch of a changelog, or a rewrite's last: positions, no record."""
         return self._moved_to(self.known, 0, extent)
 
     def _moved_to(

@@ -26,8 +26,7 @@ MARKERS_SECONDS = 0.005
 during that gets CONCURRENT_TRANSACTIONS, and librdkafka then sleeps for at least 20 ms."""
 
 
-WHOLE_SECONDS = 3_600.0
-"""A transaction commits the positions that it moved. Once in this time it commits all of them."""
+WHOLE_SECONDS = 3_600.0  # a transaction commits what it moved; once in this time, all
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,7 @@ class Load:
     leaving: Sequence[Outgoing] = ()
     update: Update | None = None  # None: it changes only positions
     records: Sequence[Record] = ()  # the input records that it is made from
-    share: Share | None = None
-    """Returns how full the batch is, 0 to 1; None: the transaction holds no records."""
+    share: Share | None = None  # how full the batch is, 0 to 1; None: it has no records
     repeated: Sequence[bytes] = ()  # changelog records of a rewrite; only without an update
 
     @property
@@ -88,8 +86,7 @@ class Transactions:
         A new producer also brings a start, which reads the gap that `WriterCheck` could not.
         """
         self._delivered = True  # False while records of the open transaction may be in flight
-        self._learned = False
-        """True if the last transaction failed, and showed which records made it fail."""
+        self._learned = False  # whether the last one failed, and showed which records did it
 
     @property
     def idle_seconds(self) -> float:

@@ -57,8 +57,7 @@ from streamfilter.quality.live.audit import Audit
 from streamfilter.quality.live.audit_pace import Auditing
 from streamfilter.similarity.sketch import Sketcher
 
-IDLE_COMMIT_SECONDS = 3_600.0
-"""No member subscribes to the input, so the broker would let its offsets expire."""
+IDLE_COMMIT_SECONDS = 3_600.0  # no member subscribes, so brokers would expire the offsets
 PASS_SECONDS = 5.0
 """After so long without a commit the positions move past markers and aborted records. A batch moves
 past those before it; this is for an idle input. Otherwise retention, once it has removed all the
@@ -110,14 +109,11 @@ class Transactor:
         self._batches = Ahead(intake, parts.worker, prepare)
         self._transactions = Transactions(parts, writer_check)
         self._held: Sequence[Record] = []
-        self._stretch: int | None = None
-        """Most records that the next try takes, after a batch was cut; None: all."""
-        self._reached: Positions = {}
-        """First offsets that are neither committed nor held; unknown after a commit."""
+        self._stretch: int | None = None  # most records of the next try, after a cut; None: all
+        self._reached: Positions = {}  # first offsets neither committed nor held, if known
         self._polled = 0.0  # seconds spent waiting for the next batch
         self._owed: _Owed | None = None
-        self.waits_for = ""
-        """The error of the last step that found the schemas unavailable or the disk full."""
+        self.waits_for = ""  # why the last step found the schemas away or the disk full
 
     def step(self, timeout: float) -> StepResult:
         """Move one batch, or finish the previous one."""

@@ -16,8 +16,7 @@ from streamfilter.killpoints import kill_point
 from streamfilter.model import Window
 
 AGAIN_SECONDS = 10.0
-DENIED_SECONDS = 600.0
-"""Pause after a denied trim: rights change seldom, and brokers log a line for each try."""
+DENIED_SECONDS = 600.0  # after a denied trim: rights change seldom, brokers log each try
 
 
 def said_of_lost_beginning(changelog: str, start: int) -> str:

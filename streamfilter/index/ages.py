@@ -68,10 +68,7 @@ class Ages:
 
 
 def ages_of(mark: BatchMark) -> Ages | None:
-    """Return the ages of the documents of *mark*; None: it has none of each by itself.
-
-    Raises `FormatError`: they are truncated, garbage, or of other documents.
-    """
+    """Return the documents' ages of *mark*, or raise `FormatError`; None: it has none of each."""
     n, spans = mark.next_ordinal - mark.first_ordinal, _holding(mark.spans)
     if not mark.ages or not n:
         return None

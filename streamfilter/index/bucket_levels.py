@@ -25,8 +25,7 @@ class Level:
     """The buckets of keys of one length."""
 
     depth: int  # how many steps longer than the shortest keys (`index.bands.bucket_overflow`)
-    cells: I64
-    """(m,) the cells that were looked up: row * columns + column. In a probe's answer they rise."""
+    cells: I64  # (m,) what was looked up: row * columns + column. They rise in a probe's answer
     starts: I64  # (m,) where each cell's list begins in the pool; equal keys may share a list
     counts: I64  # (m,) ordinals in each cell's list
     pool: I64  # the lists, each oldest first

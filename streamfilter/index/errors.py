@@ -14,8 +14,7 @@ from pathlib import Path
 
 from streamfilter.stops import NoRoom, SchemeMismatch, Stop, Temporary, no_room
 
-ROOM_BYTES = 256 << 20
-"""Free space at which a full disk counts as repaired: two write buffers and their compaction."""
+ROOM_BYTES = 256 << 20  # free space that repairs a full disk: two write buffers, their compaction
 
 
 def _left(path: Path | None) -> str:

@@ -150,10 +150,7 @@ def _require_fits(name: str, column: NDArray[np.int64]) -> None:
 
 
 def decode_documents(ordinals: I64, values: Sequence[bytes], widths: Widths) -> Documents:
-    """Return the documents whose records are *values*; the opposite of `encode_documents`.
-
-    Raises `FormatError`: a value is truncated or is no record of a scheme with these *widths*.
-    """
+    """Return the documents that `encode_documents` wrote, or raise `FormatError`."""
     layout = _layout(widths)
     width = layout.itemsize
     lengths = np.fromiter(map(len, values), np.int64, len(values))
@@ -256,10 +253,7 @@ class Lists:
 
 
 def encode_buckets(lists: Lists) -> list[bytes]:
-    """Return each bucket's value. Only a bucket with an overflow count may be empty.
-
-    Raises `FormatError`: an ordinal does not fit in 5 bytes.
-    """
+    """Return each bucket's value, or raise `FormatError`; only one with a count may be empty."""
     if len(lists.ordinals) and not 0 <= lists.ordinals.min() <= lists.ordinals.max() <= ORDINAL_MAX:
         raise FormatError(f"an ordinal must lie in 0..{ORDINAL_MAX}")
     wide = np.ascontiguousarray(lists.ordinals, dtype="<i8").view(np.uint8).reshape(-1, 8)
@@ -283,10 +277,7 @@ def encode_buckets(lists: Lists) -> list[bytes]:
 
 
 def decode_buckets(values: Sequence[bytes | None]) -> Lists:
-    """Return the buckets behind *values*; None is an empty one (nothing was stored).
-
-    Raises `FormatError`: a value is truncated, too long, or its ordinals do not rise.
-    """
+    """Return the buckets behind *values* (None: an empty one), or raise `FormatError`."""
     lengths = np.fromiter([len(v) if v is not None else 0 for v in values], np.int64, len(values))
     counts, rest = np.divmod(lengths, ORDINAL_BYTES)
     full: Flags = rest == OVERFLOW_BYTES

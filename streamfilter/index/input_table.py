@@ -61,10 +61,7 @@ class InputTable:
         return counts
 
     def extended(self, topics: Iterable[InputTopic]) -> InputTable:
-        """Return the table with numbers for all partitions of *topics*, and with their known ids.
-
-        Raises `Stop`: there are more partitions than numbers.
-        """
+        """Return the table with numbers for all of *topics*; raise `Stop` if there are too many."""
         counts, topics = self._counts, sorted(topics, key=lambda each: each.name)
         ids = {each.name: each.id for each in topics if each.id}
         runs = [replace(run, id=ids.get(run.name, run.id)) for run in self.runs]
@@ -109,10 +106,7 @@ def decode_table(field: object) -> InputTable:
 
 
 def table_of(fact: bytes | None) -> InputTable:
-    """Return the table in an index's *fact*; an empty one if the index has one topic.
-
-    Raises `FormatError`: it is no table.
-    """
+    """Return the table in an index's *fact* (empty: one topic), or raise `FormatError`."""
     if fact is None:
         return ONE_TOPIC
     try:

@@ -27,13 +27,10 @@ _MARK = struct.Struct("<QQI")
 _SPAN = struct.Struct("<Iqq")
 _PROGRESS = struct.Struct("<qQQqQB?I")
 _POSITION = struct.Struct("<Iq")
-_RECALL = struct.Struct("<Qq")
-"""Behind a mark's spans: its horizon and stream time, where it has either; then its ages."""
-_REACH = struct.Struct("<QI")
-"""Behind the positions: the horizon and the number of windows, of an index that forgets."""
+_RECALL = struct.Struct("<Qq")  # behind a mark's spans: horizon and stream time; then the ages
+_REACH = struct.Struct("<QI")  # behind the positions, if it forgets: horizon, number of windows
 _WINDOW = struct.Struct("<QQQQ")
-_HELD = struct.Struct("<Q")
-"""Behind the windows: the documents of each. The first versions with windows did not store it."""
+_HELD = struct.Struct("<Q")  # behind the windows: the documents of each; not in first versions
 
 
 def fact_key(name: str) -> bytes:
@@ -131,10 +128,7 @@ def decode_standing(data: bytes) -> StoredProgress:
 
 
 def _decoded_reach(data: bytes, documents: int) -> tuple[int, tuple[Window, ...], tuple[int, ...]]:
-    """Return the horizon, the windows and how many documents each window holds.
-
-    An index that forgets nothing does not store them: then its one window holds *documents*.
-    """
+    """Return the horizon, the windows and their documents; by default one window of *documents*."""
     if not data:
         return 0, (EVER,), (documents,)
     horizon, count = _REACH.unpack_from(data)

@@ -306,10 +306,7 @@ class _Part:
         )
 
     def _list(self, trail: Iterator[int], ordinal: int, away: set[int]) -> int | None:
-        """Add *ordinal* to the first bucket of *trail* that has room; return that key's depth.
-
-        *away* are the full buckets that have counted this document: each counts it only once.
-        """
+        """Add *ordinal* to the first bucket with room; full ones count it once, and are *away*."""
         for depth, key in enumerate(trail):
             bucket = self._buckets.setdefault(key, [])
             if ordinal not in bucket:

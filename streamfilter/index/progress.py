@@ -17,16 +17,13 @@ if TYPE_CHECKING:
 class Progress:
     """The position of an index, stored in the same WriteBatch as the entries it describes."""
 
-    changelog_offset: int = -1
-    """Offset of the last applied changelog record; -1 before the first (always, for files)."""
+    changelog_offset: int = -1  # of the last applied record; -1 before it (always, for files)
     record_hash: bytes = b""  # BLAKE2b-128 of that changelog record's value
-    positions: Positions | None = None
-    """Next offset to judge per partition; None before anything was judged."""
+    positions: Positions | None = None  # next offset to judge per partition; None: none judged
     next_batch: int = 0
     next_ordinal: int = 0
     highest_timestamp: int = -1
-    horizon: int = 0
-    """Documents below this ordinal are forgotten, even if they are still stored. Never falls."""
+    horizon: int = 0  # below it documents are forgotten, even if still stored. Never falls
 
     @property
     def as_of(self) -> str:

@@ -41,13 +41,10 @@ class Documents:
     ordinals: I64  # (n,) place in the order of judgement
     ids: Sequence[str]
     batches: I64  # (n,) number of the batch that judged it
-    partitions: I64
-    """(n,) input partition (for files: the input's number in the index's source table)."""
+    partitions: I64  # (n,) input partition (for files: the input's number in the source table)
     offsets: I64  # (n,) offset in that partition (for files: line number)
-    timestamps: I64
-    """(n,) the record's timestamp, milliseconds since the epoch (stored in whole seconds)."""
-    contents: Contents
-    """The data that is compared; an unsigned (too short) document has a set of 0 tokens."""
+    timestamps: I64  # (n,) of the record, milliseconds since the epoch (stored in seconds)
+    contents: Contents  # what is compared; an unsigned (too short) document has a set of 0
 
     def __len__(self) -> int:
         return len(self.ordinals)
@@ -74,8 +71,7 @@ class Buckets:
     starts: I64  # (n, c) where the ordinals begin in the pool; equal keys share a list
     pool: I64  # the buckets' ordinals, each bucket's oldest first
     overflows: I64  # (n, c) how many documents did not fit into the bucket
-    deeper: tuple[Level, ...] = ()
-    """The buckets of longer keys, by their length; empty if the probe had no signatures."""
+    deeper: tuple[Level, ...] = ()  # of longer keys, by their length; only with signatures
     older: tuple[Buckets, ...] = ()
     """The answers of the older windows, the oldest first. All other fields are of the newest
     window, whose buckets will list the judged documents."""
@@ -165,8 +161,7 @@ class Additions:
     always: int = 1
     """How many of the last key columns every document has. The others are bands: only signed
     documents have them, and only their buckets continue under longer keys."""
-    records: Sequence[bytes] | None = None
-    """The output of `format.encode_documents`; None: `apply` encodes the documents."""
+    records: Sequence[bytes] | None = None  # by `format.encode_documents`; None: not encoded yet
 
     def at(self, rows: Rows) -> Additions:
         """Return the additions in *rows*, in the order given."""
@@ -220,14 +215,10 @@ class Applied:
     """Counts of one write, for the metrics: the core itself measures nothing."""
 
     documents: int = 0  # documents added (a known ordinal adds nothing and is not counted)
-    longer: int = 0
-    """Keys under which a document is listed only in longer form, because the bucket was full."""
-    overflows: int = 0
-    """Keys under which a document is not listed, because the longest key's bucket was full."""
-    faint: int = 0
-    """Documents listed for fewer than `FAINT_BELOW` of their bands: copies may be missed."""
-    unlisted: int = 0
-    """Documents listed for none of their bands: no near-duplicate is found. Part of `faint`."""
+    longer: int = 0  # keys under which a document is listed only in longer form
+    overflows: int = 0  # keys under which a document is not listed, at any length
+    faint: int = 0  # documents listed for fewer than `FAINT_BELOW` of their bands
+    unlisted: int = 0  # documents listed for none of their bands: not found. Part of `faint`
     removed: int = 0  # documents forgotten one by one (`Removals`)
     expired: int = 0  # documents that the horizon has passed
 
@@ -243,8 +234,7 @@ class Usage:
     """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
 
 
-Meets = Callable[[I64, I64], Flags]
-"""Rows of a batch and ordinals, (p,) each → whether the row may be compared with the ordinal."""
+Meets = Callable[[I64, I64], Flags]  # rows and ordinals, (p,) each → which may be compared
 
 
 class Bands(Protocol):

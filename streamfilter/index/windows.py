@@ -21,11 +21,7 @@ Windows = tuple[Window, ...]
 
 
 def after(windows: Windows, progress: Progress, changes: Changes) -> Windows:
-    """Return which windows are alive after *changes* to an index with *windows* and *progress*.
-
-    Raises `ValueError`: the horizon falls, or what opens does not follow the newest or is one too
-    many.
-    """
+    """Return which windows are alive after *changes*; raise `ValueError` if they do not follow."""
     horizon = changes.progress.horizon
     if horizon < progress.horizon:
         raise ValueError(f"the horizon fell from {progress.horizon} to {horizon}")

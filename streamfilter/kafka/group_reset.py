@@ -44,11 +44,9 @@ class Found:
 
     members: tuple[str, ...]
     group: bool
-    changelog: int | None
-    """Number of the changelog's offsets, from its first to its end; None: no such topic."""
+    changelog: int | None  # number of its offsets, from first to end; None: no such topic
     outputs: dict[str, int]  # number of offsets by output topic
-    waiting: int | None
-    """Number of the input's offsets, which will be read again; None: no such topic."""
+    waiting: int | None  # number of the input's offsets, to be read again; None: no such topic
 
     def as_text(self, config: Config, places: Sequence[Path], *, outputs: bool) -> str:
         """Return what goes, a line for each: also the indexes in *places*, and *outputs*."""
@@ -102,10 +100,7 @@ def refuse_compacted(config: Config, admin: AdminClient) -> None:
 
 
 def refuse_foreign(config: Config) -> None:
-    """Stop if ``index.changelog`` names another group's changelog, or a topic that is none.
-
-    Raises `Stop`: it does; or the cluster does not answer, or refuses us.
-    """
+    """Stop if ``index.changelog`` is another group's, or no changelog (`Stop`)."""
     name, group = config.changelog_topic, config.kafka.group
     for record in first_of(config, name):
         owner = _owner_of(record.value or b"")

@@ -33,8 +33,7 @@ from streamfilter.stops import BrokenInput, Temporary
 
 READ_RECORDS = 5_000
 POLL_SECONDS = 0.2
-SILENCE_SECONDS = 30.0
-"""Without a record or a partition's end for this long, the broker counts as down."""
+SILENCE_SECONDS = 30.0  # without a record or an end for so long, the broker is down
 
 UNJUDGED = 1 << 62  # batch number for a record that no batch record covers: such records come last
 
@@ -154,10 +153,8 @@ class _Order:
 
     def __init__(self, config: Config) -> None:
         self._starts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._numbers: dict[Spot, int] = {}
-        """The numbers of several topics' partitions; empty: there is one topic."""
-        self.judged: dict[int, tuple[int, int]] = {}
-        """Number → the first judged offset, and the one after the last."""
+        self._numbers: dict[Spot, int] = {}  # of several topics' partitions; {}: one topic
+        self.judged: dict[int, tuple[int, int]] = {}  # the first judged offset, and the end
         for record in _records(config, config.changelog_topic):
             value = record.value or b""
             if kind_of(value) == HEADER:

@@ -46,8 +46,7 @@ from streamfilter.stops import ConfigError, Refused, Stop
 T = TypeVar("T")
 
 ASK_AGAIN_SECONDS = 0.5
-MISSING_SECONDS = 3.0
-"""Seconds to look for a topic before it counts as missing: brokers learn late of a new one."""
+MISSING_SECONDS = 3.0  # until a topic counts as missing: brokers learn late of a new one
 
 
 def needed(config: Config) -> list[str]:
@@ -90,10 +89,7 @@ def serve(
     accept_positions: bool = False,
     rewrite_changelog: bool = False,
 ) -> None:
-    """Filter between the topics of *config* until *stopping*.
-
-    Raises `Stop`: the process must end; the message has the reason and the cure.
-    """
+    """Filter between the topics of *config* until *stopping*, or raise `Stop`."""
     reader_for(config, settle=True)  # a missing library or schema stops a standby, too
     metrics.describe(
         config.scheme(),
@@ -133,10 +129,7 @@ class _Start:
     clock: Clock = field(default_factory=SystemClock)
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """Return what *call* returns; repeat it while the cluster does not answer.
-
-        Raises `Stop`: the cluster did not answer in time (`Temporary`), or it refuses us.
-        """
+        """Return what *call* returns; repeat it while no broker answers, or raise `Stop`."""
         deadline = self.clock.monotonic() + self.config.kafka.start_timeout.total_seconds()
         while not self.stopping():
             try:
@@ -197,10 +190,7 @@ def _task_factory(
 
 
 def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:
-    """Return a function that describes our topics; for a short time, it retries a missing topic.
-
-    No call waits longer than the rest of ``kafka.start_timeout``.
-    """
+    """Return a function that describes our topics; for a short time, it awaits a missing topic."""
     patience = config.kafka.start_timeout.total_seconds()
     begun = clock.monotonic()
     believed_at = begun + min(MISSING_SECONDS, patience / 2)

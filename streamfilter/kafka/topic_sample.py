@@ -39,11 +39,7 @@ def names(config: Config) -> list[str]:
 
 
 def written_by_commands(config: Config) -> str:
-    """Return the input topic that `forget` and `feed` write to: the first that is named exactly.
-
-    If patterns alone name the topics, it is the first that fits. Raises `Stop`: no broker answers,
-    or no topic fits.
-    """
+    """Return the topic for `forget` and `feed`: the first exactly named, else that fits."""
     if config.input.exact:
         return config.input.first
     fitting = config.input.among(names(config))
@@ -53,18 +49,12 @@ def written_by_commands(config: Config) -> str:
 
 
 def latest(config: Config, count: int) -> list[Record]:
-    """Return the input's last *count* records, or a few more, from all its partitions.
-
-    Raises `Stop`: the brokers refuse us, or do not answer, or show no such topic.
-    """
+    """Return the input's last *count* records, or a few more, or raise `Stop`."""
     return _sample(config, count, earliest=False)
 
 
 def earliest(config: Config, count: int) -> list[Record]:
-    """Return the first *count* records that the input still holds, or a few more.
-
-    Raises `Stop`: the brokers refuse us, or do not answer, or show no such topic.
-    """
+    """Return the first *count* records that the input still holds, or more, or raise `Stop`."""
     return _sample(config, count, earliest=True)
 
 

@@ -115,10 +115,7 @@ class Tail:
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
 
     def take(self, timeout_seconds: float) -> list[Record]:
-        """Return the records that have arrived, after at most *timeout_seconds*.
-
-        Raises `TrafficError`: the broker deleted records before they were read.
-        """
+        """Return the records that came in time; raise `TrafficError` if some are gone."""
         messages = self._consumer.consume(TAKEN_AT_ONCE, timeout_seconds)
         for error in filter(None, (message.error() for message in messages)):
             if error.code() == KafkaError._AUTO_OFFSET_RESET:

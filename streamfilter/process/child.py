@@ -67,10 +67,7 @@ class Child:
         return self.wait(STOP_TIMEOUT_SECONDS)
 
     def wait(self, timeout_seconds: float) -> int:
-        """Return the exit code once it has ended.
-
-        Raises `subprocess.TimeoutExpired`: it has not ended in time.
-        """
+        """Return the exit code once it has ended, or raise `subprocess.TimeoutExpired`."""
         code = self._process.wait(timeout_seconds)
         self._dismiss_guard()
         return code

@@ -25,5 +25,4 @@ class Cures:
         return _COMMAND.sub(lambda match: match[0] + self._given, text)
 
 
-CURES = Cures()
-"""One for the process, because the code that writes a cure does not know the command line."""
+CURES = Cures()  # one for the process: who writes a cure does not know the command line

@@ -21,8 +21,7 @@ class State(StrEnum):
     """The state of the process; also the reason why it is not ready."""
 
     STARTING = "starting"
-    STANDBY = "standby"
-    """Waits for a task that another process owns. It counts as ready, or a rollout would hang."""
+    STANDBY = "standby"  # another process owns its task. It is ready, or a rollout would hang
     UNREACHABLE = "unreachable"  # no broker is reached: the process waits, and the lag is unknown
     RESTORING = "restoring"
     RUNNING = "running"
@@ -52,12 +51,9 @@ class Status:
     scheme: str = ""  # scheme fingerprint
     index_id: str = ""
     tasks: tuple[str, ...] = ()  # names of the tasks this process owns
-    owners: Mapping[str, str] = field(default_factory=dict)
-    """The last writer of each task that this process stands by for, by the task's name."""
-    positions: Mapping[str, int] = field(default_factory=dict)
-    """Next offset to judge, by ``topic/partition``."""
-    lag: Mapping[str, int] = field(default_factory=dict)
-    """Records behind the end, by ``topic/partition``."""
+    owners: Mapping[str, str] = field(default_factory=dict)  # last writer of each standby's task
+    positions: Mapping[str, int] = field(default_factory=dict)  # next to judge, ``topic/partition``
+    lag: Mapping[str, int] = field(default_factory=dict)  # records behind, ``topic/partition``
     documents: int = 0
     restore_remaining: int = 0  # changelog records still to be applied
 

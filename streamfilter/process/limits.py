@@ -21,8 +21,7 @@ from streamfilter.stops import ConfigError, Problem
 
 logger = logging.getLogger("streamfilter.run")
 
-FILES_MIN = 128
-"""Five clients with three sockets and pipes each; RocksDB's tables take half of the limit; HTTP."""
+FILES_MIN = 128  # five clients with three sockets and pipes; half for RocksDB's tables; HTTP
 THREADS_MIN = 96
 """Measured at a takeover: 28 with one broker, 38 with three; HTTP at its bound needs 32. The sum
 times 1.3. Each further broker needs five."""

@@ -110,5 +110,4 @@ class Interruption(threading.Event):
             raise Interrupted(message, exit_code=SIGNALS[signal.Signals(self._heard)])
 
 
-INTERRUPTION = Interruption()
-"""For commands over files; commands that end in another way have their own."""
+INTERRUPTION = Interruption()  # for commands over files; others have their own

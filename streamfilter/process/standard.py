@@ -40,10 +40,7 @@ def say(text: str) -> None:
 
 
 def answer(text: str) -> None:
-    """Write *text*, the answer of a command, to standard output, made `visible`.
-
-    Raises `NoRoom`: the disk is full, if a shell redirects the output to a file.
-    """
+    """Write a command's answer to standard output, made `visible`, or raise `NoRoom`."""
     try:
         click.echo(visible(text))
     except OSError as error:

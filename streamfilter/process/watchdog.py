@@ -31,8 +31,7 @@ from streamfilter.stops import ExitCode
 logger = logging.getLogger("streamfilter.run")
 
 LOOK_SECONDS = 1.0
-STOP_SECONDS = 18.0
-"""Time from the check that finds the stop signal to the exit: at most 20 s after the signal."""
+STOP_SECONDS = 18.0  # from the check that finds the signal to the exit: at most 20 s after it
 
 
 def threads() -> str:

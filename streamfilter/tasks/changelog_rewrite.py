@@ -39,8 +39,7 @@ from streamfilter.model import EVER, BatchMark
 from streamfilter.process.health import State
 from streamfilter.tasks.plan import Script
 
-BATCHES, DOCUMENTS = 1_000, 500
-"""Limits of one transaction. One batch is never divided, however many documents it has."""
+BATCHES, DOCUMENTS = 1_000, 500  # limits of one transaction; a batch is never divided
 
 
 class Rewriting:
@@ -119,10 +118,7 @@ class Rewriting:
             pass
 
     def _try(self, load: Load) -> Script[bool]:
-        """Run one transaction as a member of the group; return whether it was committed.
-
-        Raises `OutcomeUnknown`: the producer must be replaced, and the rewrite begins again.
-        """
+        """Run one transaction; return whether it was committed, or raise `OutcomeUnknown`."""
         yield State.RESTORING, ""
         while (member := self._parts.member()).generation < 0 or not member.member_id:
             yield State.STARTING, "the changelog is to be written again, by a member of the group"

@@ -87,13 +87,11 @@ class IndexKeeper:
         self._plan, self._changelog = plan, changelog
         self._observer, self._store = observer, store
         self.index = index
-        self._header: Header | None = None
-        """The changelog's header; None: no record was ever committed to it."""
+        self._header: Header | None = None  # None: no record was ever committed to it
         self.lost = -1
         """First offset of a changelog whose beginning was deleted; then the index is the only copy.
         -1: it is whole."""
-        self.anew = 0
-        """Offset of the BEGIN of a complete rewrite (`changelog_rewrite.py`); 0: there is none."""
+        self.anew = 0  # offset of the BEGIN of a complete rewrite; 0: there is none
         self._searched, self._begun = 0, -1
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
@@ -156,10 +154,7 @@ class IndexKeeper:
         return self.anew > 0
 
     def _without_header(self, bounds: Watermarks) -> Script[Identity | None]:
-        """Return the identity of a changelog that lost its header.
-
-        It is in a rewrite's first record, or else in the stored index; else raise `Refusal`.
-        """
+        """Return the identity from a rewrite, or the stored index, or raise `Refusal`."""
         if (yield from self.find_anew(bounds)):
             return (yield from self.header(bounds))
         start = self.lost = bounds.start
@@ -212,10 +207,7 @@ class IndexKeeper:
         return identity
 
     def _give_up(self, stored: Identity) -> Script[None]:
-        """Remove a stored index of another changelog, if it was never used.
-
-        If two processes start together, both create an identity, and only one is used.
-        """
+        """Remove another changelog's index, if it was never used: two processes began at once."""
         if self.index is None:
             self.index = yield from with_room(self._store.open, stored)
         unused = self.index.progress.changelog_offset < 0
@@ -276,10 +268,7 @@ class IndexKeeper:
         )
 
     def wipe(self, why: str) -> None:
-        """Remove the index, with a warning: it can be restored from the changelog.
-
-        Raises `Refusal`: the beginning of the changelog was deleted.
-        """
+        """Remove the index, with a warning; raise `Refusal` if it cannot be restored."""
         self.close()
         if self.lost >= 0:
             raise start_checks.refuse_lost_beginning(self._plan.names, self.lost)

@@ -14,8 +14,7 @@ from streamfilter.engine.ports import Clock, LogError, RecordSource
 from streamfilter.engine.start_checks import Names
 from streamfilter.model import Positions
 
-HELD_SECONDS = 10.0
-"""Time that a position must stand still before brokers are asked, and between two requests."""
+HELD_SECONDS = 10.0  # a position stands still so long before brokers are asked, and again
 
 
 class OpenTransactions:

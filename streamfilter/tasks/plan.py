@@ -15,10 +15,8 @@ from streamfilter.similarity.scheme import Scheme
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Doing = tuple[State, str]
-"""The state of the process, and the reason for a wait (empty if there is none)."""
-Script = Generator[Doing, None, T]
-"""The membership is polled between two pieces, so that long work does not cost the membership."""
+Doing = tuple[State, str]  # the state of the process, and the reason for a wait (or "")
+Script = Generator[Doing, None, T]  # the membership is polled between two pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +29,8 @@ class Plan:
     bucket_cap: int
     start: StartAt
     accept_positions: bool
-    new_identity: Callable[[], Identity]
-    """Makes the identity of a new index: a random id, a seed and the time."""
-    rewrite_changelog: bool = False
-    """Whether a changelog that lost its beginning is written again from a whole index."""
+    new_identity: Callable[[], Identity]  # of a new index: random id, seed and time
+    rewrite_changelog: bool = False  # if it lost its beginning, from a whole index
 
     @property
     def label(self) -> str:

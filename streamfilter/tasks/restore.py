@@ -86,8 +86,7 @@ class Replay:
         index.drop_owed()
         self._index, self._sketcher, self._reader = index, sketcher, reader
         self._names = names
-        self._writers = {b"", writer}
-        """Accepted writers; an empty name is accepted until a batch has our writer's name."""
+        self._writers = {b"", writer}  # accepted; "" is, until a batch has our writer's name
         self._unchecked = from_known
         self._unfinished: list[bytes] = []
         self._forgotten: list[I64] = []
@@ -100,8 +99,7 @@ class Replay:
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
         """Number of the next batch; None: any number, because the changelog may be trimmed."""
         self._horizon = progress.horizon
-        self._anew = False
-        """Whether the last header began a rewrite: batches that the index has may come again."""
+        self._anew = False  # whether the last header began a rewrite: known batches come again
         self.by = ""  # the process that wrote the last record read, if a record says so
 
     @property
@@ -114,10 +112,7 @@ class Replay:
         self._reader.close()
 
     def run(self) -> Iterator[str]:
-        """Catch up; yield between two reads: the reason for a wait, or an empty string.
-
-        Raises `Refusal`: the changelog differs from the index's last record, or cannot be read.
-        """
+        """Catch up; yield between two reads why it waits, or "". Raise `Refusal`."""
         while not self._reader.done:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
                 yield from self._before(entry)

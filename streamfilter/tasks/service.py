@@ -38,15 +38,11 @@ STANDBY_SECONDS = 0.25  # wait of a membership poll while there is no other work
 IDLE_SECONDS = 0.02
 """All tasks of an idle process together wait at least so long for records, or the loop would spin.
 A record that arrives ends its task's wait."""
-RETRY_SECONDS = 0.1
-"""Wait of a membership poll after an aborted transaction: a revoke often follows."""
+RETRY_SECONDS = 0.1  # wait of a poll after an aborted transaction: a revoke often follows
 PAUSED_SECONDS = 0.5
-TURN_SECONDS = 1.0
-"""Longest time between two polls within a turn: many slow tasks must not cost the membership."""
-FENCE_POLLS = 20
-"""Polls of `RETRY_SECONDS` after a fence, to find out whether the group revoked the task."""
-REPLACEMENTS_MAX = 3
-"""New producers in a row without a commit between them; after more the process ends."""
+TURN_SECONDS = 1.0  # longest time between two polls: slow tasks must not cost the membership
+FENCE_POLLS = 20  # polls after a fence, to find out whether the group revoked the task
+REPLACEMENTS_MAX = 3  # new producers in a row without a commit; after more the process ends
 
 
 class Service:
@@ -85,10 +81,7 @@ class Service:
         self._away = away
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Work until *stopping*, then finish the batch and leave the group.
-
-        Raises `Stop`: the process must end; the message says why.
-        """
+        """Work until *stopping*, then finish the batch and leave the group, or raise `Stop`."""
         try:
             while not stopping():
                 self.turn()

@@ -47,8 +47,7 @@ class Standby:
         self._keeper = IndexKeeper(plan, changelog, observer, store, None)
         self._script = self._run()
         self._again_at = 0.0
-        self._shut_out = ""
-        """The lock error if another process holds the directory; empty otherwise."""
+        self._shut_out = ""  # the lock error if another process holds the directory
         self.state, self.detail = State.STANDBY, ""
         self.busy = False
 

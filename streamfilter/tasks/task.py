@@ -70,8 +70,7 @@ class StallDetector:
 
 
 LAG_SECONDS = 1.0  # time between two reads of the lag, which ask the client about every partition
-MEASURE_SECONDS = 10.0
-"""Time between two measurements of disk usage, which walk through the directory."""
+MEASURE_SECONDS = 10.0  # between two measurements of the disk, which walk through files
 
 
 class Task:
@@ -92,8 +91,7 @@ class Task:
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
         self._held = OpenTransactions(parts.source, parts.clock, plan.names)
-        self.partitions: tuple[int, ...] = ()
-        """Numbers of the input partitions that the last start found."""
+        self.partitions: tuple[int, ...] = ()  # of the input, as the last start found them
         self._read: Mapping[str, int] = {}  # the same partitions, by their names
         self.restart()
 

@@ -53,25 +53,24 @@ class TaskStart:
 
     def run(self) -> Script[Transactor]:
         """Do all six steps; return the transactor, which does the others."""
-        parts, names = self._parts, self._plan.names
-        source = parts.source
+        parts, plan, names = self._parts, self._plan, self._plan.names
+        source, inputs = parts.source, parts.inputs
         yield from patiently(
             State.STARTING, lambda: parts.sink.open(watched=parts.incoming.refusals.watching)
         )
         kill_point("start.producer")
         self.layout = yield from patiently(State.STARTING, parts.layout)
-        inputs = parts.inputs
-        partitions = inputs.take(inputs.table, self.layout, self._plan.number)
+        partitions = inputs.take(inputs.table, self.layout, plan.number)
         committed = yield from patiently(State.STARTING, source.committed, partitions)
         remembered, present = yield from patiently(State.STARTING, source.ids)
-        accept = self._plan.accept_positions
+        accept = plan.accept_positions
         for message in start_checks.refuse_other_input(names, remembered, present, accept=accept):
             self._observer.loudly(message)
         kill_point("start.committed")
         # Only after step 2: batches committed before those offsets lie before this end.
         bounds = yield from patiently(State.STARTING, parts.changelog.bounds)
-        if self._parts.trimming is not None:
-            self._parts.trimming.begins(bounds.start)
+        if parts.trimming is not None:
+            parts.trimming.begins(bounds.start)
         kill_point("start.bounds")
         header = yield from self._keeper.header(bounds)
         if header is None:
@@ -79,41 +78,34 @@ class TaskStart:
         opened = yield from self._keeper.opened(header, bounds)
         kill_point("start.identity")
         if header is None:
-            ask, begin = source.start_positions, self._plan.start
-            positions = yield from patiently(State.STARTING, ask, partitions, begin)
+            ask = source.start_positions
+            positions = yield from patiently(State.STARTING, ask, partitions, plan.start)
             position = TaskPosition(positions, Progress(positions=positions), opened.writer)
             numbered = ONE_TOPIC
         else:
             yield from self._catch_up(opened, bounds)
-            if not (yield from self._is_complete(opened.index, bounds)):
+            complete = yield from self._is_complete(opened.index, bounds)
+            if not complete or (yield from self._was_late(opened.index, self.layout)):
                 return (yield from self.run())
-            if (yield from self._was_late(opened.index, self.layout)):
-                return (yield from self.run())
-            numbered = self._numbered(opened.index, committed, remembered)
-            before = inputs.table
-            partitions = inputs.take(numbered, self.layout, self._plan.number)
+            numbered, before = self._numbered(opened.index, committed, remembered), inputs.table
+            partitions = inputs.take(numbered, self.layout, plan.number)
             committed = inputs.renumbered(committed, before)
             position = yield from self._position(opened, committed, partitions)
-        self._parts.forwarder.place_by(self.layout)
-        self._parts.incoming.refusals.begin_at(position.positions)
+        parts.forwarder.place_by(self.layout)
+        parts.incoming.refusals.begin_at(position.positions)
         source.assign(position.positions)
         kill_point("start.assigned")
-        seconds = self._parts.bounds.transaction_seconds
+        seconds = parts.bounds.transaction_seconds
         writer_check = WriterCheck(
             parts.changelog, parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
-        own = Header(
-            opened.identity.encode(), names.group, self._plan.bucket_cap, inputs=inputs.table
-        )
-        if self._plan.rewrite_changelog and self._lost(opened.index):
-            rewriting = Rewriting(self._parts, opened.index, position, writer_check, own)
-            yield from rewriting.run()
+        own = Header(opened.identity.encode(), names.group, plan.bucket_cap, inputs=inputs.table)
+        if plan.rewrite_changelog and self._lost(opened.index):
+            yield from Rewriting(parts, opened.index, position, writer_check, own).run()
             return (yield from self.run())
-        if self._plan.rewrite_changelog:
+        if plan.rewrite_changelog:
             self._observer.note(f"{names.changelog} is whole: nothing is written again")
-        transactor = Transactor(
-            self._parts, opened.index, opened.sketcher, position, writer_check, own
-        )
+        transactor = Transactor(parts, opened.index, opened.sketcher, position, writer_check, own)
         if header is None:
             yield from _written(transactor.open_changelog)
         elif inputs.table != numbered:

@@ -21,22 +21,17 @@ from streamfilter.workers.frames import Drawn, Part, as_values
 if TYPE_CHECKING:
     from streamfilter.workers.workforce import Workforce
 
-PART_CHARACTERS_MIN = 32 * 1024
-"""Least size of a part: it takes 1 ms to sketch, and a request to a worker costs .1 ms."""
+PART_CHARACTERS_MIN = 32 * 1024  # least size of a part: 1 ms to sketch, .1 ms to send
 
 AUTO_MAX = 4  # workers at most: the output of four keeps the one judging process busy
-AUTO_CHARACTERS = 8 * 1024 * 1024
-"""`auto` starts workers after so many characters were sketched: each takes .3 s to start."""
-AUTO_MEAN_MIN = 64
-"""Mean characters of a text below which transfer to and from a worker costs as much as sketching.
-"""
+AUTO_CHARACTERS = 8 * 1024 * 1024  # sketched before `auto` starts workers: .3 s for each
+AUTO_MEAN_MIN = 64  # mean characters below which a transfer costs as much as sketching
 AUTO_MEAN_SEVERAL = 512
 """Mean characters of a text below which one worker is faster than the judging process: at 130 bytes
 they take 19 and 34 us a text. A second worker would only compete with both for the core (figures:
 README of tests/bench_runs)."""
 
-PATIENCE_SECONDS = 10.0
-"""Time limit for a part, which takes milliseconds. After a suspension it is retried once."""
+PATIENCE_SECONDS = 10.0  # of a part, which takes milliseconds; retried once (suspension)
 
 
 def auto_workers(cores: int, mean: float) -> int:

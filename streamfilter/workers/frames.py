@@ -22,8 +22,7 @@ from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
 
 LENGTH = struct.Struct("<Q")
-_PART = struct.Struct("<IIII")
-"""Bytes of the scheme, of the seed and of the recipe; number of values."""
+_PART = struct.Struct("<IIII")  # bytes of the scheme, the seed and the recipe; number of values
 _DRAWN_HEAD = struct.Struct("<IIQ")  # number of documents, number of ids, bytes of the ids
 _DRAWN, _TROUBLE = b"d", b"t"
 _NO_VALUE = -1  # the length that marks a null value
@@ -55,8 +54,7 @@ class Part:
 
     scheme: str
     seed: bytes
-    recipe: str
-    """How to read the values (`documents.reader.Recipe`); "": they are those of `as_values`."""
+    recipe: str  # how to read the values (`reader.Recipe`); "": they are those of `as_values`
     values: Sequence[bytes | None]
     each: int = 1  # how many of the values belong to one document. It is not sent
 
@@ -108,7 +106,7 @@ def write(file: IO[bytes], data: bytes) -> None:
 
 
 def read(file: IO[bytes]) -> bytes:
-    """Return the next message. Raises `EOFError`: there is none, or it is cut short."""
+    """Return the next message; raise `EOFError` if there is none, or it is cut short."""
     (length,) = LENGTH.unpack(_exactly(file, LENGTH.size))
     return _exactly(file, length)
 

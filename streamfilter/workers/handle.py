@@ -52,10 +52,7 @@ class Handle:
         return self._process.pid
 
     def ask(self, question: frames.Part) -> frames.Drawn:
-        """Return the answer to *question*.
-
-        Raises `Mishap`: it died, was killed or answered something else; do not use it again.
-        """
+        """Return the answer to *question*; after a `Mishap` do not use it again."""
         process = self._process
         assert process.stdin is not None, "a pipe"
         assert process.stdout is not None, "a pipe"

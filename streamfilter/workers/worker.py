@@ -25,8 +25,7 @@ KILLED_FIRST = "500"
 """The worker's `oom_score_adj`. If memory is short, the kernel should kill a worker first: that
 costs a retry, but the owner's death costs more."""
 
-SCHEMES_MAX = 64
-"""How many sketchers are cached, one for each scheme and seed. Each task has its own seed."""
+SCHEMES_MAX = 64  # sketchers that are cached, one for each scheme and seed of a task
 
 
 def main() -> None:

@@ -15,8 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from streamfilter.workers.frames import Drawn, Part
 from streamfilter.workers.handle import COMMAND, Handle, Mishap
 
-MISHAPS_MAX = 8
-"""After so many mishaps, workers are given up: something on this system keeps killing them."""
+MISHAPS_MAX = 8  # then workers are given up: something on this system keeps killing them
 GOOD = 100
 """After so many answers, one mishap is forgiven. A single answer is not enough: beside a healthy
 worker, one that always fails would be replaced for ever, at .3 s a batch."""

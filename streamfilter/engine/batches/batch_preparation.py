@@ -29,8 +29,7 @@ from streamfilter.workers.crew import Crew
 from streamfilter.workers.frames import Drawn
 from streamfilter.workers.preparing import Preparing, Read
 
-SHADOW_ALLOWANCE = 4 * 1024
-"""Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
+SHADOW_ALLOWANCE = 4 * 1024  # for our headers on a unique record: two ids of 1,024 bytes
 READ_SECONDS = 5.0
 """After so long, a batch ends with the last record read; the others are the next batch. The time to
 sketch the batch is bounded by its bytes."""
@@ -71,10 +70,7 @@ class Incoming:
         return readings
 
     def _forwardable(self, record: Record, reading: Reading) -> Reading:
-        """Return *reading*, or why *record* could not be forwarded as unique.
-
-        Brokers report their other refusals at delivery (`refusals.py`).
-        """
+        """Return *reading*, or why *record* cannot be forwarded (also: `refusals.py`)."""
         if isinstance(reading, Malformed):
             return reading
         if record.key is None and self.to.unique in self.to.compacted:
@@ -88,10 +84,7 @@ class Incoming:
         return reading if size <= limit else _too_large("the record", size, topic, limit)
 
     def _fitting(self, read: Read, preparing: Preparing) -> Prepared:
-        """Sketch the documents; one too large for the changelog becomes Malformed.
-
-        The changelog stores a sample of a text, but all compared values of a record with fields.
-        """
+        """Sketch the documents; one that the changelog does not take becomes Malformed."""
         first, readings = preparing.sketch(read), read.readings
         if first.sketches is None:
             return first

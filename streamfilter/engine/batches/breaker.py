@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-WINDOW_RECORDS = 1_000
-"""The share is computed over at least so many of the latest records, in whole batches."""
-RECORDS_MIN = 100
-"""The breaker never trips below so many records: one bad record of one would be 100 %."""
+WINDOW_RECORDS = 1_000  # the share is that of at least so many records, in whole batches
+RECORDS_MIN = 100  # it never trips below so many: one bad record of one would be 100 %
 
 
 class Breaker:

@@ -16,8 +16,7 @@ class Inputs:
         """Begin without numbers; with one *topic* they are its partitions."""
         self.topic, self.several = topic, several
         self.table = ONE_TOPIC
-        self.present: frozenset[int] = frozenset()
-        """With several topics: the numbers of the partitions that exist now."""
+        self.present: frozenset[int] = frozenset()  # of several topics: numbers that exist now
         self._spots: list[Spot] = []
         self._numbers: Mapping[Spot, int] = {}
 

@@ -23,8 +23,7 @@ from streamfilter.model import Positions, Record
 RECORD_BYTES = 200  # memory of a record without its key, its value and its headers
 HEADER_BYTES = 150  # memory of a header without its name and value: a pair, a string, bytes
 WAIT_SECONDS_MAX = 0.1  # longest wait of one call for records
-WAIT_SECONDS_MIN = 0.001
-"""Shortest wait of one call: shorter waits would spin until the latency is over."""
+WAIT_SECONDS_MIN = 0.001  # shorter waits of a call would spin until the latency is over
 
 
 def bytes_of(record: Record) -> int:
@@ -45,8 +44,7 @@ class Taken:
     """A batch in the order of judgement, empty while none is closed."""
 
     records: Sequence[Record] = ()
-    reached: Positions = field(default_factory=dict)
-    """Start of the next batch: after these records, and after the markers that follow them."""
+    reached: Positions = field(default_factory=dict)  # where the next batch starts
 
 
 class Intake:
@@ -62,10 +60,7 @@ class Intake:
         latency: float,
         share: Callable[[], float] = lambda: 1.0,
     ) -> None:
-        """Close a batch at *documents* records, *size* bytes, or *latency* seconds of waiting.
-
-        *share* returns the part of the first two limits that a batch may have now, 0 to 1.
-        """
+        """Close a batch at so many records, bytes or seconds; of the first two it has a *share*."""
         self._source, self._clock = source, clock
         self._full_documents, self._full_size, self._latency = documents, size, latency
         self._share = share

@@ -19,8 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from streamfilter.engine.ports import Clock, OutcomeUnknown, Retriable
 
-PAUSE_SECONDS = 0.02
-"""Pause between two tries: long enough to spare the processor, short against a transaction."""
+PAUSE_SECONDS = 0.02  # between two tries: it spares the processor; a transaction is longer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,10 +39,7 @@ class Patience:
         self._clock, self._seconds, self._alive = clock, seconds, alive
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what *function* returns, repeating it while it is retriable.
-
-        Raises `OutcomeUnknown`: it was still retriable after the time was up.
-        """
+        """Return what *function* returns; repeat it while retriable, or raise `OutcomeUnknown`."""
         deadline = self._clock.monotonic() + self._seconds
         while True:
             try:
@@ -85,8 +81,7 @@ HASTE_SHARE, EASE_SHARE = 0.5, 0.25
 """A transaction that took more of its time makes the next one smaller before it fails; one that
 took less lets it grow."""
 GROWTH = 1.25
-SHARE_MIN = 1e-4
-"""At this share any batch is one record. A smaller share changes nothing, and recovers later."""
+SHARE_MIN = 1e-4  # any batch is one record. A smaller share only recovers later
 SHRUNK_MAX = 16
 
 Share = Callable[[], float]  # returns how full a batch was, 0 to 1

@@ -72,8 +72,7 @@ class Refusals:
         self._known: dict[Place, str] = {}
         self._suspects: frozenset[Place] = frozenset()
         self._calm = 0
-        self.watching = False
-        """True while transactions need a producer whose deliveries are watched."""
+        self.watching = False  # whether transactions need a producer that is watched
 
     @property
     def known(self) -> Mapping[Place, str]:
@@ -97,10 +96,7 @@ class Refusals:
     def learn_compacted(
         self, items: Sequence[Item], ask: Callable[[Iterable[str]], list[str]]
     ) -> str:
-        """Find topics that became compacted, among those of records without a key.
-
-        *ask* returns the compacted ones of the given topics. The result is a log message.
-        """
+        """*ask* for compacted topics of records without a key; return a log message."""
         outs = (item.out for item in items)
         keyless = {out.topic for out in outs if isinstance(out, Outgoing) and out.key is None}
         topics = sorted(keyless - self._compacted)
@@ -113,10 +109,7 @@ class Refusals:
         )
 
     def learn(self, items: Sequence[Item], blame: Blame | None) -> str:
-        """Note which of *items*, in the order of producing, a broker blames; return a log message.
-
-        Raises `Stop`: one of them can neither be sent nor become a dead letter.
-        """
+        """Note which of *items* a broker blames; return a log message, or raise `Stop`."""
         self._calm, before = 0, self.watching
         self.watching = True
         if blame is None:
@@ -153,10 +146,7 @@ class Refusals:
         self._known[place] = f"{topic}: {reason}"
 
     def begin_at(self, positions: Positions) -> None:
-        """Drop records before *positions*: they are committed, even if a commit had no answer.
-
-        Otherwise they would stay in the list, and deliveries would be watched for ever.
-        """
+        """Drop records before *positions*: committed, even if a commit had no answer."""
 
         def waits(place: Place) -> bool:
             return place[1] >= positions.get(place[0], 0)

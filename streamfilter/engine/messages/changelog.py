@@ -54,13 +54,11 @@ from streamfilter.similarity.sketch import Sketches
 WRITER_BYTES = 16
 FORGET_ORDINALS_MAX = 1_000  # most ordinals in one record: 8 KB, which every topic accepts
 
-FIXED_BYTES = 128
-"""Upper bound of a document's record without its id, signature, tokens and payload."""
+FIXED_BYTES = 128  # of a document's record without id, signature, tokens and payload
 _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
-_HORIZON = struct.Struct("<Q")
-"""Follows the spans in a batch of version `AGED`; in `DATED` the ages follow it."""
+_HORIZON = struct.Struct("<Q")  # behind the spans of an `AGED` batch; ages follow if `DATED`
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +68,8 @@ class BatchRecord:
     mark: BatchMark
     """It has one span for every input partition of the task, even if empty. If the index forgets,
     its stream time is `highest_timestamp`. Otherwise it has no stream time and no horizon."""
-    highest_timestamp: int
-    """The highest record timestamp the task has seen, clamped when it was recorded; -1: none."""
-    writer: bytes = b""
-    """The writer: `writer_of` the index and the group. Empty: an old version did not store it."""
+    highest_timestamp: int  # of all records so far, clamped when it was recorded; -1: none
+    writer: bytes = b""  # `writer_of` index and group. Empty: an old version did not store it
 
     @property
     def positions(self) -> Positions:
@@ -136,10 +132,7 @@ def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
 
 
 def decode_changelog_documents(values: Sequence[bytes], widths: Widths) -> Documents:
-    """Return the documents in *values*; the inverse of `encode_changelog_documents`.
-
-    Raises `FormatError`: one is truncated, or does not fit a scheme with these *widths*.
-    """
+    """Return the documents that `encode_changelog_documents` wrote, or raise `FormatError`."""
     bodies = [body_of(value, DOCUMENT) for value in values]
     if any(len(body) < _ORDINAL.size for body in bodies):
         raise FormatError("a document's changelog record is too short for its ordinal")
@@ -226,17 +219,13 @@ def _check_ages(mark: BatchMark) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The changes of one transaction: as changelog records, and as a write to the index.
-
-    Both hold the same changes: a replay of the records gives the same index as the write.
-    """
+    """The changes of one transaction: as changelog records, and as the same write to the index."""
 
     batch: BatchRecord
     header: Header | None  # a header, if the transaction begins the changelog or a window
     additions: Additions | None
     removals: Removals | None
-    values: Sequence[bytes]
-    """The records, in the order of a replay; the batch record is the last one."""
+    values: Sequence[bytes]  # the records in a replay's order, the batch record last
 
     @classmethod
     def encoded(
@@ -255,10 +244,7 @@ class Update:
 
     @property
     def places(self) -> list[tuple[int, int] | None]:
-        """Return, for each value, partition and offset of the input record it was made from.
-
-        None: it belongs to the whole batch.
-        """
+        """Return the (partition, offset) that each value was made from; None: the whole batch."""
         begin: list[tuple[int, int] | None] = [None] if self.header else []
         if self.additions is not None:
             documents = self.additions.documents

@@ -35,8 +35,7 @@ BEGIN, END, GROWN = "begin", "end", "grown"
 REWRITING = bytes([ANEW, HEADER])  # the first bytes of such a header, with one input topic
 GROUP, BUCKET_CAP, WINDOW, PART, INPUTS = "group", "bucket_cap", "window", "anew", "inputs"
 """Names of the header's fields, in addition to the identity's fields."""
-NUMBER_MAX = (1 << 63) - 1
-"""Highest number of a batch or an ordinal: they are compared in signed 64-bit columns."""
+NUMBER_MAX = (1 << 63) - 1  # of batches and ordinals: compared in signed 64-bit columns
 
 PREFIX = struct.Struct("<BB")
 
@@ -45,15 +44,10 @@ PREFIX = struct.Struct("<BB")
 class Header:
     """The record that opens a changelog: its owner, and the settings that a restore needs."""
 
-    identity: bytes
-    """The output of `Identity.encode`. After a decode it holds the record's other fields too."""
-    group: str = ""
-    """The consumer group that writes the changelog. Empty: an old version did not store it."""
-    bucket_cap: int = 0
-    """The index's setting: another value would restore other buckets. 0: not stored."""
-    window: Window | None = None
-    """The window that begins with this record's transaction, at this record's offset. None: the
-    first window."""
+    identity: bytes  # by `Identity.encode`; after a decode, with the record's other fields
+    group: str = ""  # the consumer group that writes it. Empty: not stored (old version)
+    bucket_cap: int = 0  # another one would restore other buckets. 0: not stored
+    window: Window | None = None  # begins with this record's transaction. None: the first
     anew: str = ""
     """`BEGIN` or `END` of a rewrite. `GROWN`: it only has a table of further inputs; a changelog
     that begins with it lost its beginning. Empty: it opens a changelog or a window."""
@@ -84,10 +78,7 @@ def body_of(value: bytes, kind: int) -> bytes:
 
 
 def encode_header(header: Header) -> bytes:
-    """Return the record that opens a changelog, or a window.
-
-    Our own fields are added to the identity's fields; older versions ignore them.
-    """
+    """Return the record that opens a changelog or a window: the identity's fields, and ours."""
     ours: dict[str, object] = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
     if (window := header.window) is not None:
         ours[WINDOW] = [window.number, window.first_ordinal, window.first_batch]
@@ -102,10 +93,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(value: bytes) -> Header:
-    """Return the header in a record; its identity is the JSON of all fields.
-
-    Raises `FormatError`: it is no header, or a field has an impossible value.
-    """
+    """Return the header in a record; its identity has all fields. Raise `FormatError`."""
     body = body_of(value, HEADER)
     try:
         fields = json.loads(body)
@@ -126,10 +114,7 @@ def decode_header(value: bytes) -> Header:
 
 
 def part_of(value: bytes) -> str:
-    """Return `Header.anew` if a record is a header that can have it, else ''.
-
-    Raises `FormatError`: it is a broken header.
-    """
+    """Return `Header.anew` of a header that can have it, else ''. Raise `FormatError`."""
     headed = value[:2] in (REWRITING, bytes([SEVERAL, HEADER]))
     return decode_header(value).anew if headed else ""
 

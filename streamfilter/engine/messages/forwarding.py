@@ -190,10 +190,7 @@ class Forwarder:
         return replace(out, key=self._key_of_ours(out.topic, record))
 
     def _key_of_ours(self, topic: str, record: Record) -> bytes | None:
-        """Return a unique key for a compacted topic, else None.
-
-        A compacted topic refuses records without a key, and a unique key is never compacted away.
-        """
+        """Return a unique key for a compacted topic, which needs one, else None."""
         source = record.source
         if topic not in self._to.compacted:
             return None

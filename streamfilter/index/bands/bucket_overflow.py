@@ -33,9 +33,7 @@ ROOM = 4
 default cap of 8 gives 255. The cap is higher because members of such a bucket are rarer. Also, a
 document that has no place there either loses the key altogether."""
 
-WEIGHTS = (6, 8, 10, 12, 15, 18, 24)
-"""Evidence of a shared key for a pair, by the number of steps: the count of slots that agree, for
-bands of six slots."""
+WEIGHTS = (6, 8, 10, 12, 15, 18, 24)  # evidence of a shared key: slots that agree, by steps
 
 _WORD = 8
 _OFFSET = np.uint64(0x9E3779B97F4A7C15)  # without it, key 0 and slots of 0 would give key 0

@@ -34,8 +34,7 @@ from streamfilter.index.bands.page_writes import BucketTable, ReadLists, put_pag
 from streamfilter.index.protocol import FAINT_BELOW, Additions, Applied, Removals
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
-APPLY_KEYS_MAX = 1 << 24
-"""Keys of one write, joining and leaving: they are numbered in 24 bits while they are merged."""
+APPLY_KEYS_MAX = 1 << 24  # keys of one write: they are numbered in 24 bits while they are merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +96,7 @@ class _Keys:
         return whole
 
     def go_on(self, which: Flags, depth: int) -> I64:
-        """Lengthen the keys in *which* to *depth* steps; return the cells where that is impossible.
-
-        Keys of whole texts are removed here: they continue in pages.
-        """
+        """Lengthen keys to *depth* steps; return the cells of bands where that is impossible."""
         cells, trail, whole = self.cells[which], self.trail[which], self.whole[which]
         ends = whole | (depth > DEPTH)
         self.cells = cells[~ends]
@@ -116,8 +112,7 @@ class _Count:
     """Counts of the keys of one write."""
 
     longer: int = 0
-    nowhere: list[I64] = field(default_factory=list)
-    """Cells of the keys under which a document is not listed at any length."""
+    nowhere: list[I64] = field(default_factory=list)  # keys listed nowhere, at any length
 
     def applied(self, joining: _Keys, signed: Flags) -> Applied:
         cells = np.concatenate([*self.nowhere, np.zeros(0, np.int64)]).astype(np.int64)

@@ -27,8 +27,7 @@ from streamfilter.index.bands.bucket_overflow import cap_at, mixed_with
 from streamfilter.index.protocol import Buckets
 from streamfilter.similarity.columns import I64, U64, Flags
 
-PAGES_AT_ONCE = 8
-"""Read together when a copy is looked for. Nearly always the first look ends the search."""
+PAGES_AT_ONCE = 8  # read together for a copy; nearly always the first look ends the search
 
 
 def page_cap(cap: int) -> int:

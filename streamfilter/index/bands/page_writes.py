@@ -32,8 +32,7 @@ class BucketTable:
     family: str
     cap: int  # the cap of the shortest keys' buckets
     lists: ReadLists
-    about_to_write: Callable[[U64], None]
-    """Called with distinct, rising keys before they are written."""
+    about_to_write: Callable[[U64], None]  # gets distinct, rising keys before the write
 
     def put(self, names: Sequence[bytes], old: Lists, lists: Lists) -> None:
         """Put the buckets that are not empty, and delete those that have become empty."""

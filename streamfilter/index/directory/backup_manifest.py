@@ -118,10 +118,7 @@ def _fields(copied: Copied) -> dict[str, Any]:
 
 
 def contents(backup: Path) -> list[Copied]:
-    """Return the contents of the backup in the directory *backup*, whose files all exist.
-
-    Raises `IndexFault`: it is no backup, not a whole one, or names what no backup contains.
-    """
+    """Return the contents of a *backup*, whose files all exist, or raise `IndexFault`."""
     path = backup / CONTENTS_NAME
     with file_errors(backup):
         if path.is_symlink() or not path.is_file():

@@ -28,10 +28,7 @@ TABLE = ".sst"
 
 
 def copy_closed(path: Path, target: Path) -> None:
-    """Copy the index in *path* into the directory *target*, which is there and empty.
-
-    Raises `IndexFault`: another process has it open, or there is no room.
-    """
+    """Copy a closed index into the empty directory *target*, or raise `IndexFault`."""
     with file_errors(target), Lock(path):
         _copy_database(path, target)
         shutil.copyfile(path / MARKER_NAME, target / MARKER_NAME)

@@ -25,8 +25,7 @@ from streamfilter.similarity.statistics.shape import Shape
 
 ID_BYTES = 16
 
-SHOWN_AT = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Similarities for which an error message shows what share of the pairs the keys find."""
+SHOWN_AT = (0.5, 0.6, 0.7, 0.8, 0.9)  # similarities for which an error says what the keys find
 
 WAYS = """
     ways out: go back to the settings it was built with (if format or scheme.algorithm differs: \
@@ -47,12 +46,10 @@ class Identity:
     format: int
     scheme_fingerprint: str
     scheme: str  # canonical JSON of everything that shapes a signature or a band key
-    seed: bytes = field(repr=False)
-    """16 random bytes that key the hash functions. Never shown: see `encode`."""
+    seed: bytes = field(repr=False)  # 16 bytes that key the hashes. Never shown: see `encode`
     created: int  # milliseconds since the epoch
     unicode_version: str
-    external_seed: bool = False
-    """True when the seed comes from ``index.seed_file`` and may not be written down."""
+    external_seed: bool = False  # it comes from ``index.seed_file`` and is not stored
 
     def __post_init__(self) -> None:
         if len(self.seed) != SEED_BYTES:
@@ -214,10 +211,7 @@ def mismatch(where: str, named: list[str], have: Identity | None = None) -> Inde
 
 
 def _kept_keys(have: Identity, names: tuple[str, ...]) -> list[str]:
-    """Return what the keys of *have* find, and the settings that keep them.
-
-    Only if nothing but bands and rows differs: a new threshold alone causes that.
-    """
+    """Return what the keys of *have* find, if nothing but bands and rows differs."""
     if not set(names) <= {"scheme.bands", "scheme.rows"}:
         return []
     shape = Shape.of(scheme_of(have.scheme))

@@ -39,10 +39,8 @@ class Marker:
 
     identity: bytes  # the bytes that `identity.Identity.encode` wrote
     bucket_cap: int
-    complete: bool
-    """False while the database is being made: after a crash then, nothing is worth keeping."""
-    ids: bool = False
-    """Whether the index can find documents by id. Markers of older versions lack it: False."""
+    complete: bool  # False while the database is made: after a crash nothing is worth keeping
+    ids: bool = False  # whether documents are found by id. Markers of older versions lack it: False
 
 
 def ids_in(identity: dict[str, Any]) -> bool | str:
@@ -62,10 +60,7 @@ class Lock:
     """The right to use a directory. One holder on this machine, in this process or another."""
 
     def __init__(self, path: Path) -> None:
-        """Take the lock of the directory *path*.
-
-        Raises `IndexLocked`: another process, or another index of this process, has it.
-        """
+        """Take the lock of *path*; raise `IndexLocked` if another index holds it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path / LOCK_NAME, flags, 0o600)
         try:
@@ -109,10 +104,7 @@ class Lock:
 
 
 def claim(path: Path) -> None:
-    """Make the directory *path* if it is missing, and check that it may be used.
-
-    Raises `IndexRefused`: it is a link, no directory, another user's, or holds files of others.
-    """
+    """Make *path* if it is missing; raise `IndexRefused` if it may not be used (`check_ours`)."""
     if not path.is_symlink() and not path.exists():
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_ours(path)

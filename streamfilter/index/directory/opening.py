@@ -174,10 +174,7 @@ def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
 
 
 def wipe_index(path: Path) -> None:
-    """Delete the index in *path*, and no other files; the directory stays.
-
-    Raises `IndexFault`: a process has it open, or the directory holds other files.
-    """
+    """Delete the index in *path*, no other files; raise `IndexFault` if it is open or not ours."""
     with file_errors(path), suppress(FileNotFoundError):  # another process removes it too
         if not path.is_symlink() and not path.exists():
             return

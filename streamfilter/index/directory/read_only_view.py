@@ -65,10 +65,7 @@ class IndexView(StoredIndex):
         return [*others, facts]
 
     def entries(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the keys and values of one of `families`, in rising order.
-
-        Raises `IndexDamaged`: a block cannot be read; nothing is skipped silently.
-        """
+        """Yield keys and values of a family, in rising order, or raise `IndexDamaged`."""
         return self._store.items(family)
 
     def ordinals_of(self, document_id: str, scope: bytes = b"") -> list[int]:
@@ -91,10 +88,7 @@ class IndexView(StoredIndex):
 
 @contextmanager
 def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
-    """Yield a view of the index in *path*; *seed* is what ``index.seed_file`` holds, if it is set.
-
-    Raises `IndexFault`: there is no index, it is not ours, or it is damaged.
-    """
+    """Yield a view of the index in *path*, by ``index.seed_file``, or raise `IndexFault`."""
     identity = read_identity(path, seed=seed)
     marker = read_marker(path) if identity is not None else None
     if identity is None or marker is None:

@@ -15,8 +15,7 @@ from pathlib import Path
 from streamfilter.model import SEED_BYTES
 from streamfilter.stops import ConfigError, Problem
 
-MEASURING = bytes(SEED_BYTES)
-"""The seed of measurements: they need no secret, but the same result every time."""
+MEASURING = bytes(SEED_BYTES)  # the seed of measurements: no secret, always the same result
 
 FILE_BYTES_MIN, FILE_BYTES_MAX = 16, 1 << 20
 

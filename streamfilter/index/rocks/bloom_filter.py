@@ -43,8 +43,7 @@ _HALF = np.uint64(32)
 _SIX_BITS = np.uint64(63)
 _ONE = np.uint64(1)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, odd (Knuth, vol. 3, 6.4)
-_LOWEST = 64 - 6 * WORDS * BITS_OF_WORD
-"""The bits of a product below this one are mixed least, and are not used."""
+_LOWEST = 64 - 6 * WORDS * BITS_OF_WORD  # the lower bits of a product are mixed least: not used
 
 
 @dataclass(slots=True)
@@ -52,8 +51,7 @@ class Layer:
     """One filter of fixed size."""
 
     words: U64  # the words of a block are neighbours
-    keys: int = 0
-    """About how many distinct keys were added: a key that seemed to be present is not counted."""
+    keys: int = 0  # about how many were added: one that seemed to be present is not counted
 
     @classmethod
     def of_bytes(cls, size: int) -> Layer:

@@ -24,11 +24,9 @@ from streamfilter.index.rocks.forks import Holder, abandon_in_children, begin_th
 from streamfilter.index.rocks.options import Memory, Tuning, tuned
 from streamfilter.killpoints import kill_point
 
-FLUSH_FILES_MAX = 16
-"""RocksDB slows down writes, and delays a flush, from 20 files in the newest level on."""
+FLUSH_FILES_MAX = 16  # from 20 files in the newest level on, RocksDB slows down writes
 
-STAMP = b"\0"
-"""A key that every write sets in every family to the same rising number: see `Database`."""
+STAMP = b"\0"  # the key that each write sets to the same rising number: see `Database`
 
 _SUMMED = (
     "estimate-num-keys",
@@ -95,10 +93,8 @@ class Database:
         abandon_in_children(self)
         self.ids = keep_ids(names)
         self._retired: list[str] = []
-        self._half_made: set[str] = set()
-        """Families of a failed `add_window` that could not be dropped yet (full disk)."""
-        self._unsure = True
-        """Whether a power cut could still bring back a state that needs the retired families."""
+        self._half_made: set[str] = set()  # of a failed `add_window`, not dropped yet (full disk)
+        self._unsure = True  # whether a power cut may bring back the retired families' state
         try:
             self.stamp = self._settled(windows if create else None, writes=notes is None)
             """The number of the last write."""
@@ -171,10 +167,7 @@ class Database:
         self._unsure = True
 
     def drop_retired(self) -> None:
-        """Drop one of the retired families, which takes some milliseconds.
-
-        If nearly every write retires a window, it drops more: less than one window's are left.
-        """
+        """Drop a retired family (milliseconds), or until less than a window's are left."""
         if not self._retired:
             return
         if self._unsure:  # the progress that retired the window must survive a power cut
@@ -220,10 +213,7 @@ class Database:
                 self._database.flush_wal(True)
 
     def items(self, family: str, start: bytes = STAMP + b"\0") -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries of *family* from *start* on, in the order of their keys.
-
-        Raises `IndexDamaged`: a block cannot be read. Nothing is skipped silently.
-        """
+        """Yield all entries of *family* from *start* on, in order, or raise `IndexDamaged`."""
         iterator = self._families[family].iter()
         try:
             with rocks_errors(self.path):
@@ -237,10 +227,7 @@ class Database:
             del iterator  # see `last_key`
 
     def keys(self, family: str, start: bytes, count: int) -> tuple[list[bytes], bool]:
-        """Return the next *count* keys of *family* from *start* on, and whether no more follow.
-
-        Raises `IndexDamaged`: a block cannot be read; nothing is skipped silently.
-        """
+        """Return the next *count* keys, and whether no more follow, or raise `IndexDamaged`."""
         reading: Any = ReadOptions()  # the stub lacks the argument
         reading.fill_cache(False)  # blocks that are read once must not evict blocks in use
         found: Any = None
@@ -289,10 +276,7 @@ class Database:
             return float(self._families[family].property_int_value(f"rocksdb.{name}") or 0)
 
     def flush(self) -> None:
-        """Write the buffers in RAM into table files. Unlike `close`, it raises if that fails.
-
-        Raises `DiskFull`: there is not enough space.
-        """
+        """Write the buffers in RAM into table files. Unlike `close`, it may raise `DiskFull`."""
         with rocks_errors(self.path):
             for family in self._families.values():
                 family.flush(True)

@@ -69,10 +69,7 @@ os.register_at_fork(after_in_child=_PROCESS.forked)
 
 
 def begin_threads(path: Path) -> None:
-    """Note that RocksDB starts its threads in this process, for the database at *path*.
-
-    Raises `IndexForked`: a parent of this process started them, so they do not exist here.
-    """
+    """Note that RocksDB starts its threads here; raise `IndexForked` if they are a parent's."""
     _PROCESS.threads_of = _PROCESS.threads_of or os.getpid()
     Holder(str(path), _PROCESS.threads_of).refuse_child()
 

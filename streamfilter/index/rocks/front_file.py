@@ -33,10 +33,7 @@ def file_of(directory: Path, window: int) -> Path:
 
 
 def save(path: Path, layers: list[Layer], *, stamp: int) -> None:
-    """Write *layers* to *path* for the database's write number *stamp*; if that fails, no file.
-
-    It does not wait for the disk: the sum detects a file that a power cut has torn.
-    """
+    """Write *layers* for write number *stamp*, without a wait: the sum detects a torn file."""
     sizes = b"".join(_LAYER.pack(layer.keys, len(layer.words)) for layer in layers)
     head = _HEAD.pack(_MAGIC, stamp, _sum(stamp, sizes, layers), len(layers))
     new = path.with_name(path.name + ".new")

@@ -33,11 +33,9 @@ LOG_FILES = 4
 class Memory:
     """RAM that one index may use, in bytes, whatever its size on disk."""
 
-    cache_bytes: int = 128 * MIB
-    """Blocks, their indexes and Bloom filters, shared by all column families."""
+    cache_bytes: int = 128 * MIB  # blocks, indexes and Bloom filters of all column families
     memtable_bytes: int = 64 * MIB  # all write buffers together, half of it for band keys
-    front_bytes: int = 192 * MIB
-    """The front (Bloom filter of all written keys), allocated as it fills; 0: no front."""
+    front_bytes: int = 192 * MIB  # the front of all written keys, as it fills; 0: no front
     share: int = 1  # how many indexes of this process share the limit of open files
 
 

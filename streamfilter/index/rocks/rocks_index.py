@@ -152,10 +152,7 @@ class RocksIndex(StoredIndex):
             raise type(fault)(f"the last write failed and must be applied before all else: {fault}")
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield (kind, key, value) of everything stored but the identity, in a fixed order.
-
-        Raises `IndexDamaged`: something cannot be read.
-        """
+        """Yield (kind, key, value) of all but the identity, in order, or raise `IndexDamaged`."""
         for tables in self._tables:
             yield from tables.dump()
         yield "progress", b"", encode_standing(self._standing)
@@ -197,10 +194,7 @@ class RocksIndex(StoredIndex):
 
 
 def _space_of(path: Path) -> tuple[int, int]:
-    """Return the bytes that a database's files in *path* occupy, and the bytes still free for us.
-
-    Raises `IndexRemoved`: the directory or its file `CURRENT` is missing.
-    """
+    """Return the bytes of a database's files, and the free ones, or raise `IndexRemoved`."""
     total, names = 0, set()
     try:
         for entry in os.scandir(path):

@@ -32,10 +32,7 @@ _LITTLE = Memory(cache_bytes=MIB, memtable_bytes=MIB, front_bytes=0)
 
 
 def refuse_gaps(path: Path) -> None:
-    """Check that the logs of a closed database have all writes that it needs. Changes nothing.
-
-    Raises `IndexDamaged`: writes are missing, which RocksDB would not report.
-    """
+    """Check that a closed database's logs lack no write; raise `IndexDamaged` if they do."""
     with file_errors(path):
         logs = sorted(path.glob("*.log"), key=lambda log: int(log.stem))
         numbers = list(_replayed(logs))

@@ -22,10 +22,8 @@ from streamfilter.index.rocks.database import Database
 from streamfilter.model import EVER, Window
 from streamfilter.similarity.columns import U64, Flags
 
-OPENING_KEYS = 1 << 17
-"""Keys read before opening returns, a tenth of a second: a small index needs no file."""
-PIECE_KEYS = 1 << 13
-"""Keys read with each write, some milliseconds: 5 million documents take 10,000 batches."""
+OPENING_KEYS = 1 << 17  # read before opening returns, .1 s: a small index needs no file
+PIECE_KEYS = 1 << 13  # read with each write, some milliseconds: 10,000 batches for 5 million
 
 
 class Fronts:
@@ -33,8 +31,7 @@ class Fronts:
 
     def __init__(self, store: Database, bytes_max: int) -> None:
         self._store, self._bytes_max = store, bytes_max
-        self.made: dict[Window, WindowFront] = {}
-        """Those of the last write; the writer of the windows replaces them."""
+        self.made: dict[Window, WindowFront] = {}  # those of the last write
 
     def of(self, alive: Sequence[Window]) -> dict[Window, WindowFront]:
         """Return the fronts of the windows *alive*. Once they are `made`, writes update them.
@@ -67,10 +64,7 @@ class WindowFront:
     def __init__(
         self, store: Database, window: int, *, bytes_max: int, at_once: int = OPENING_KEYS
     ) -> None:
-        """Load the front of *window* that the last run saved, or begin to make one.
-
-        Raises `IndexFault`: the database or the file cannot be read.
-        """
+        """Load the front that the last run saved, or begin to make one; raise `IndexFault`."""
         self._store, self._bands = store, Families.of(window).bands
         self._file = front_file.file_of(store.path, window)
         with file_errors(store.path):
@@ -92,10 +86,7 @@ class WindowFront:
         self.filter.add(keys)
 
     def catch_up(self, count: int) -> None:
-        """Read the next *count* keys of the database, if some are left to read.
-
-        Raises `IndexDamaged`: they cannot be read.
-        """
+        """Read the next *count* keys of the database, if any are left, or raise `IndexDamaged`."""
         if self._unread is None:
             return
         names, ended = self._store.keys(self._bands, self._unread.to_bytes(8, "big"), count)

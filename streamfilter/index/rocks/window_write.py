@@ -30,8 +30,7 @@ class WindowWrite:
     """
 
     tables: WindowTables
-    joining: Joining | None
-    """Documents that are not stored yet, in rising order, and which of their keys exist."""
+    joining: Joining | None  # documents not stored yet, in rising order; and their keys
     removals: Removals | None  # documents that are stored, in rising order
 
     @property

@@ -47,8 +47,7 @@ OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported wi
 
 CALL_SECONDS = 5.0  # offsets, metadata, admin: a caller repeats the call after `Retriable`
 LEADERS_SECONDS = 1.0
-POLICY_SECONDS = 1.0
-"""Short, since a transaction waits for its abort meanwhile; the next transaction asks again."""
+POLICY_SECONDS = 1.0  # a transaction waits for its abort meanwhile; the next one asks again
 _OLD_LEADERS = frozenset(
     {
         KafkaError._NOENT,  # there was no leader at its last look
@@ -142,10 +141,7 @@ def start_positions(
 
 
 def committed(consumer: Consumer, wanted: Mapping[int, TopicPartition], doing: str) -> Positions:
-    """Return the stable offsets of the consumer's group; partitions without one are left out.
-
-    Raises `LogError`: also `Denied`, for which librdkafka's call itself reports a timeout.
-    """
+    """Return the group's stable offsets, where it has one, or raise `LogError`."""
     found = {each: each.offset for each in _committed(consumer, [*wanted.values()], doing)}
     return {n: found[spot] for n, spot in wanted.items() if found[spot] >= 0}
 
@@ -215,10 +211,7 @@ def raise_why_purged(producer: Producer, doing: str) -> None:
 
 
 def ask_for_id(admin: AdminClient, topic: str) -> str:
-    """Return the id of *topic*; `UNKNOWN_INPUT` if the brokers do not report it.
-
-    Raises `Retriable`: they do not answer.
-    """
+    """Return the id of *topic*; `UNKNOWN_INPUT` if it is not reported. Raise `Retriable`."""
     doing = f"asking for the id of topic {topic}"
     try:
         with kafka_errors(doing):

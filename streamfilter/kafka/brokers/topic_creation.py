@@ -55,10 +55,7 @@ def _create(admin: AdminClient, topic: Any) -> None:
 
 
 def see_changelog(config: Config, admin: AdminClient) -> None:
-    """Return if the brokers know the changelog and its leaders: a new topic takes a moment.
-
-    Raises `Retriable`: they do not know them yet.
-    """
+    """Raise `Retriable` until brokers know the changelog and its leaders."""
     name = config.changelog_topic
     with kafka_errors(f"asking the brokers for topic {name}"):
         metadata = admin.list_topics(timeout=CALL_SECONDS).topics.get(name)
@@ -69,10 +66,7 @@ def see_changelog(config: Config, admin: AdminClient) -> None:
 
 
 def create_all(config: Config, partitions: int) -> list[str]:
-    """Create the missing input and outputs; return their names. For demonstrations only.
-
-    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
-    """
+    """Create the missing input and outputs; return their names, or raise `Stop`. For demos only."""
     admin = admin_client(config)
     name = config.input.first
     missing = name not in described(config, admin)
@@ -84,10 +78,7 @@ def create_all(config: Config, partitions: int) -> list[str]:
 
 
 def create_outputs(config: Config) -> list[str]:
-    """Create the missing output topics with as many partitions as the input; return their names.
-
-    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
-    """
+    """Create missing outputs with as many partitions as the input; return them, or raise `Stop`."""
     admin = admin_client(config)
     topics = described(config, admin)
     sources = inputs_of(config, topics).values()

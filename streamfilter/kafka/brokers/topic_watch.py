@@ -48,14 +48,12 @@ class TopicsWatch:
         self._named, self._partitions = config.topics, partitions
         self._input, self._changelog = config.input, config.changelog_topic
         self._lister = ThreadPoolExecutor(1, "topics") if config.input.wildcards else None
-        self._listed: Future[Any] | None = None
-        """The names of all topics; the client has no call for it that does not wait."""
+        self._listed: Future[Any] | None = None  # names of all topics: no call for it but waits
         self._admin, self._clock = admin, clock
         self._ask_at = clock.monotonic()
         self._answers: Mapping[str, Future[Any]] = {}
         self._ids: dict[str, str] = {}
-        self._announced = partitions.counts
-        """Partition counts as logged last; a task's start may add newer ones to *partitions*."""
+        self._announced = partitions.counts  # as logged last; a task's start may add newer
         self._missing: dict[str, int] = {}
 
     @property
@@ -70,10 +68,7 @@ class TopicsWatch:
             self._ids[topic] = topic_id
 
     def look(self) -> None:
-        """Ask the brokers if it is time, and read the answers if they have arrived.
-
-        Raises `Stop`: a topic was deleted, recreated, or changed so that we cannot go on.
-        """
+        """Ask the brokers if it is time, and read the answers that came, or raise `Stop`."""
         if self._answers:
             if all(answer.done() for answer in self._answers.values()):
                 self._read()

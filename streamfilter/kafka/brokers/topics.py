@@ -34,17 +34,14 @@ from streamfilter.stops import Problem
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
 
-SEEN_SECONDS, LOOK_AGAIN_SECONDS = 10.0, 0.2
-"""Seconds to look for a topic that was just created, and seconds between two looks."""
-MESSAGE_BYTES = 1_048_588
-"""Kafka's default for ``max.message.bytes``, used if a broker does not report it."""
+SEEN_SECONDS, LOOK_AGAIN_SECONDS = 10.0, 0.2  # for a topic that was just created
+MESSAGE_BYTES = 1_048_588  # Kafka's default for ``max.message.bytes``, if not reported
 
 MESSAGE_LIMIT = "max.message.bytes"
 
 CHANGELOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Required settings of the changelog: brokers may never delete from it; only this process does."""
-CHANGELOG_BYTES_MIN = 4_096
-"""Below this, hardly any text's record would fit, and each would become a dead letter."""
+CHANGELOG_BYTES_MIN = 4_096  # below it, hardly any text's record would fit
 TIME_TYPE, LOG_APPEND = "message.timestamp.type", "LogAppendTime"
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 BROKERS_TIME = {TIME_TYPE: LOG_APPEND}
@@ -86,10 +83,7 @@ def outputs_of(config: Config) -> list[str]:
 def describe(
     config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS
 ) -> dict[str, Topic]:
-    """Return those of our topics that exist; wait for an answer for *seconds*.
-
-    Raises `LogError`: the cluster does not answer, or refuses us.
-    """
+    """Return those of our topics that exist, within *seconds*, or raise `LogError`."""
     metadata = listed(config, admin, seconds=seconds)
     found = {
         topic: count
@@ -100,19 +94,12 @@ def describe(
 
 
 def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
-    """Return what `describe` returns, for a one-shot command: it waits as long as `run` does.
-
-    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
-    """
+    """Return what `describe` returns; wait as long as `run` does, or raise `Stop`."""
     return awaited(config, lambda seconds: describe(config, admin, seconds=seconds))
 
 
 def partitions_of(topic: str, metadata: Any) -> int:
-    """Return how many partitions a topic has; 0: no such topic, or no right to see it.
-
-    Raises `Retriable`: the topic exists, but is new or has no leader, so the count is not known
-    yet.
-    """
+    """Return a topic's partitions; 0: none, or no right. Raise `Retriable` if not known yet."""
     doing = f"asking the brokers for topic {topic}"
     if metadata.error is not None:
         trouble = translated(metadata.error, doing)
@@ -125,10 +112,7 @@ def partitions_of(topic: str, metadata: Any) -> int:
 
 
 def settings_of(admin: AdminClient, topic: str, seconds: float = CALL_SECONDS) -> dict[str, str]:
-    """Return a topic's settings; empty if the broker does not report them (no right, or a mock).
-
-    Raises `Retriable`: it may report them later.
-    """
+    """Return a topic's settings; empty if they are not reported (no right). Raise `Retriable`."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         futures = admin.describe_configs([resource], request_timeout=seconds)
@@ -329,10 +313,7 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
 
 
 def inspect(config: Config, *, made: Collection[str] = ()) -> list[Problem]:
-    """Return all problems of the topics, warnings last; topics just *made* are awaited.
-
-    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
-    """
+    """Return all problems of the topics, warnings last; await those just *made*. Raise `Stop`."""
     topics = seen(config, admin_client(config), made)
     return problems_of(config, topics) + warnings_of(config, topics)
 

@@ -37,11 +37,9 @@ COMPLAINT_BYTES_MAX = 16 * 1024
 cut would split."""
 SHARED_SHARE = 0.5  # share of a token's lifetime in which other clients get the same token
 
-GOOD_SHARE = 0.9
-"""Share of a token's lifetime in which it is used if the program gives no newer one."""
+GOOD_SHARE = 0.9  # of a token's lifetime, if the program gives no newer one
 
-LIFE_SECONDS_MAX = 10 * 366 * 86_400.0
-"""Upper limit of a token's lifetime; librdkafka counts milliseconds in 64 bits."""
+LIFE_SECONDS_MAX = 10 * 366 * 86_400.0  # librdkafka counts milliseconds in 64 bits
 
 _TOKEN = re.compile(r"[!-~]+")  # the characters of a token that brokers accept
 
@@ -65,10 +63,7 @@ class BearerToken:
 
 
 def read_token(said: bytes, *, now: float, lifetime: float) -> BearerToken:
-    """Return the token that a program printed, as plain text or as JSON.
-
-    Raises `TokenFailure`: there is no token, or it has expired.
-    """
+    """Return the token that a program printed, as text or JSON, or raise `TokenFailure`."""
     text = said.decode(errors="replace").strip()
     fields: dict[str, Any] = {"access_token": text}
     if text.startswith("{"):

@@ -62,17 +62,13 @@ _NAMES = """
     topic.metadata.propagation.max.ms topic.metadata.refresh.fast.interval.ms
     topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.timeout.ms
 """
-NAMES = tuple(_NAMES.split())
-"""Properties that an operator may set, used to suggest the nearest name to a mistyped one."""
+NAMES = tuple(_NAMES.split())  # that an operator may set: the nearest to a mistyped one is named
 
 Explain = Callable[[Config, str, re.Match[str]], Problem]
 
 
 def problem_of(config: Config, kind: str, said: str) -> Problem:
-    """Return the problem in the properties of a client that librdkafka refused with *said*.
-
-    *kind* is the client's map in the configuration: ``common``, ``consumer`` or ``producer``.
-    """
+    """Return the problem in refused properties; *kind* is the client's map of them."""
     said = _PREFIX.sub("", said.strip())
     for pattern, explain in _EXPLAINED:
         if match := pattern.search(said):

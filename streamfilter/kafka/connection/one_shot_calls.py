@@ -46,10 +46,7 @@ def brokers_of(admin: AdminClient) -> int:
 
 @contextmanager
 def asked_once(*, cure: str | None = None) -> Iterator[None]:
-    """Turn a `LogError` inside the block into a `Stop`, for a command that does not retry.
-
-    Without *cure*, the message names the cure for unreachable brokers.
-    """
+    """Turn a `LogError` into a `Stop`; without a *cure*, with that for unreachable brokers."""
     with stops():
         try:
             with unreachable.Listening.only():

@@ -101,8 +101,7 @@ class Listening(logging.Filter):
         super().__init__()
         self._groups = LineGroups()
 
-    _held: deque[logging.LogRecord] | None = None
-    """Lines held back until the block of `only` ends; None: there is no such block."""
+    _held: deque[logging.LogRecord] | None = None  # held back in a block of `only`; None: none
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to write *record*, by the level of the root logger."""
@@ -134,10 +133,7 @@ class Listening(logging.Filter):
 
 
 def cause() -> str:
-    """Return the longest of the last messages, or the empty string.
-
-    librdkafka logs several messages for one failure, and the longest one states the cause.
-    """
+    """Return the longest of the last messages, which states the cause, or the empty string."""
     return max(_heard, key=len, default="")
 
 

@@ -33,8 +33,7 @@ from streamfilter.model import Headers
 from streamfilter.process.health import instance
 
 ASK_SECONDS = 5.0
-BY = "streamfilter-by"
-"""Header of the last record of each of a changelog's transactions: the process that wrote it."""
+BY = "streamfilter-by"  # header of a transaction's last record: the process that wrote it
 BY_BYTES_MAX = 256
 
 
@@ -51,8 +50,7 @@ class KafkaChangelog:
         self._topics, self._admin, self._reader = topics, admin, reader
         self.refuse_changed = refuse_changed
         self.end = -1  # the offset after the last known record; -1: not known yet
-        self._asked: tuple[int, Future[Any]] | None = None
-        """The offset before which records are deleted, and the answer to come."""
+        self._asked: tuple[int, Future[Any]] | None = None  # the limit, and the answer to come
         self._start, self._ask_at = -1, time.monotonic() + ASK_SECONDS
         self._answer: Future[Any] | None = None
 
@@ -64,10 +62,7 @@ class KafkaChangelog:
         return bounds
 
     def trim(self, before: int) -> bool:
-        """Delete the records below offset *before*; return True once that is confirmed.
-
-        Only one request is open at a time: the answer to an earlier one comes first.
-        """
+        """Delete records below *before*, one request at a time; return True once confirmed."""
         where = f"{self._topics.changelog}/{self._topics.task}"
         with kafka_errors(f"deleting the records of {where} before {before}"):
             offset, answer = self._asked = self._asked or (before, self._delete(before))

@@ -30,14 +30,10 @@ class Renewed:
         """Create the first consumer; it is replaced after *seconds* without an answer."""
         self._new, self._seconds = new, seconds
         self.consumer = new()
-        self._since: float | None = None
-        """Time of the first call without an answer; None: the last call was answered."""
+        self._since: float | None = None  # of the first call without an answer, if the last was
 
     def ask(self, question: Callable[[Consumer], T]) -> T:
-        """Return what *question* gets from the consumer; a replacement loses the assignment.
-
-        Raises `Retriable`: there was no answer. The next call may use a new consumer.
-        """
+        """Return what *question* gets; after `Retriable` the next may ask a new consumer."""
         begun = time.monotonic()
         try:
             answer = question(self.consumer)

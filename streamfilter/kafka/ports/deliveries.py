@@ -37,8 +37,7 @@ class Deliveries:
         self._watched = watched
         self._count = 0
         self._refused: list[int] = []
-        self._spared = False
-        """True if the reports distinguish the records to blame from others of their batch."""
+        self._spared = False  # whether reports distinguish the blamed from their neighbours
         self._code = KafkaError.NO_ERROR
         self.asked = False  # whether the last changelog record was given to the client
         self.last: tuple[KafkaError | None, int | None] = (None, None)

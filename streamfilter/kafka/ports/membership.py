@@ -22,10 +22,7 @@ MAGIC = b"CGMDv2:"
 
 
 def parse_member(metadata: bytes) -> Member:
-    """Return the generation and member id in *metadata*.
-
-    Raises `ValueError`: these bytes have another layout (an unknown version of librdkafka).
-    """
+    """Return generation and member id; raise `ValueError` for an unknown librdkafka's layout."""
     fixed = len(MAGIC) + 4
     fields = metadata[fixed:].split(b"\0")
     if not metadata.startswith(MAGIC) or len(fields) < 3:

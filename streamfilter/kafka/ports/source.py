@@ -43,10 +43,7 @@ class KafkaSource:
         reader: Callable[[], Consumer],
         seconds: float,
     ) -> None:
-        """Make the first consumer with *data*; it is replaced after *seconds* without an answer.
-
-        *reader* makes a consumer that belongs to no group's work.
-        """
+        """Make a consumer by *data*, anew after *seconds* without answer."""
         self._topics, self._admin, self._reader = topics, admin, reader
         self._data = Renewed(data, seconds=seconds)
         self._reached: Positions = {}
