@@ -10,8 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamfilter.collection.answers import DeduplicatorClosed, Duplicate
-    from streamfilter.collection.collection import Pair
+    from streamfilter.collection.collection import DeduplicatorClosed, Duplicate, Pair
     from streamfilter.collection.deduplicator import Deduplicator
     from streamfilter.index.errors import (
         DiskFull,

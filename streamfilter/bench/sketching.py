@@ -23,7 +23,7 @@ from streamfilter.similarity.kernel.choice import OFF, choice, chosen
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.similarity.statistics.curve import collision_probability
+from streamfilter.similarity.statistics.shape import collision_probability
 
 OURS, NUMPY = "streamfilter", "numpy"
 """Ours as it signs here, and with numpy alone (`batch.kernel: off`)."""

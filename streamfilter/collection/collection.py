@@ -37,6 +37,21 @@ document is similar to it."""
 ALWAYS = 2  # the last two key columns (the id's and the whole text's) exist for short texts too
 
 
+class DeduplicatorClosed(RuntimeError):
+    """A `Deduplicator` was used after `close`. Its documents are on disk if it had a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A remembered document that is similar to the given one."""
+
+    id: str
+    similarity: float
+    """Jaccard similarity of the sets of shingles; 1.0 for equal texts."""
+    same_text: bool
+    """True if the two texts are equal after normalisation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two remembered documents that are similar."""
@@ -58,6 +73,11 @@ class Likeness:
     other_id: str
     similarity: float
     same_text: bool
+
+    @property
+    def duplicate(self) -> Duplicate:
+        """Return the other document, as a caller of `Deduplicator` gets it."""
+        return Duplicate(self.other_id, self.similarity, self.same_text)
 
 
 class Collection:

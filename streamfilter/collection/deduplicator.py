@@ -36,8 +36,13 @@ from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 import numpy as np
 
 from streamfilter.collection import argument_checks as checks
-from streamfilter.collection.answers import DeduplicatorClosed, Duplicate, duplicates
-from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Pair
+from streamfilter.collection.collection import (
+    BATCH_DOCUMENTS,
+    Collection,
+    DeduplicatorClosed,
+    Duplicate,
+    Pair,
+)
 from streamfilter.collection.identity import (
     identity_at,
     known_scheme,
@@ -256,7 +261,7 @@ class Deduplicator:
             ordinals = self._collection.put([Document(*each) for each in chunk], inside)
             rows = self._collection.like_ordinals(ordinals, self._policy, earlier=True)
             self._collection.forget_old()
-            found += [duplicates(row) for row in rows]
+            found += [[each.duplicate for each in row] for row in rows]
         return found
 
     def _refuse_known(self, ids: list[str]) -> None:
@@ -274,7 +279,7 @@ class Deduplicator:
         document = Document(checks.check_id(id), checks.check_text(text))
         ordinals = self._collection.put([document], checks.check_scope(scope))
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
-        return duplicates(row)
+        return [each.duplicate for each in row]
 
     @_alone
     def forget(self, id: str) -> bool:
@@ -316,13 +321,13 @@ class Deduplicator:
         if text is not None:
             inside = checks.check_scope(scope)
             (row,) = self._collection.like_texts([checks.check_text(text)], policy, inside)
-            return duplicates(row)
-        (ordinal,) = self._collection.ordinals_of([checks.check_id(id)])
-        if ordinal is None:
-            raise KeyError(id)
-        ordinals = np.array([ordinal], np.int64)
-        (row,) = self._collection.like_ordinals(ordinals, policy, earlier=False)
-        return duplicates(row)
+        else:
+            (ordinal,) = self._collection.ordinals_of([checks.check_id(id)])
+            if ordinal is None:
+                raise KeyError(id)
+            ordinals = np.array([ordinal], np.int64)
+            (row,) = self._collection.like_ordinals(ordinals, policy, earlier=False)
+        return [each.duplicate for each in row]
 
     def all_duplicates(self, *, threshold: float | None = None) -> Iterator[Pair]:
         """Yield every pair of similar documents, once. Change nothing during the iteration."""

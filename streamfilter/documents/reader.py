@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
 
@@ -72,34 +72,10 @@ def position_id(source: Source) -> str:
     return f"{source.topic}-{source.partition}-{source.offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """The settings for reading values of a format that needs no schema, frame or header."""
-
-    format: str
-    texts: tuple[str, ...]
-    id: str | None  # pointer to the id in the value; None: it is not in the value
-    limits: Limits
-    empty_text: str
-    values: tuple[str, ...] = ()  # pointers to the values beside the text
-
-    def as_json(self) -> str:
-        """Return the recipe as text, to be sent to a worker."""
-        return json.dumps(asdict(self))
-
-
 def reader_of(recipe: str) -> Reader:
-    """Return a reader for *recipe*, the text from `Recipe.as_json`."""
-    values: dict[str, Any] = json.loads(recipe)
-    limits = Limits(**values["limits"])
-    return Reader(
-        values["format"],
-        text=values["texts"],
-        id=values["id"],
-        limits=limits,
-        empty_text=values["empty_text"],
-        values=values["values"],
-    )
+    """Return a reader for *recipe*, the text from `Reader.recipe_for`."""
+    settings: dict[str, Any] = json.loads(recipe)
+    return Reader(**settings | {"limits": Limits(**settings["limits"])})
 
 
 class Reader:
@@ -167,8 +143,14 @@ class Reader:
         self._ask_all: AskAll | None = None  # of the source of schemas that did not know an id
         self._recipe: str | None = None
         if not records and format in PLAIN and schemas is None:
-            recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text, tuple(values))
-            self._recipe = recipe.as_json()
+            recipe: dict[str, Any] = {
+                "format": format,
+                "text": texts,
+                "id": inside,
+                "empty_text": empty_text,
+            }
+            recipe |= {"limits": asdict(self.limits), "values": values}
+            self._recipe = json.dumps(recipe)
         wanted = Wanted(self.paths, depth, schemas, framed, message)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)
 
@@ -232,7 +214,10 @@ class Reader:
         return readings
 
     def recipe_for(self, records: Sequence[Record]) -> str | None:
-        """Return the recipe by which `reader_of` reads values of *records*; None: there is none."""
+        """Return the settings by which `reader_of` reads values of *records*, as text.
+
+        None: they need a schema, a frame or headers.
+        """
         return None if records and isinstance(records[0], Row) else self._recipe
 
     def read_others(
@@ -241,18 +226,15 @@ class Reader:
         """Return the readings of *records*, without the texts of *rows*, which `plain` has read."""
         readings: list[Reading | None] = [None] * len(records)
         for at, row in enumerate(rows):
-            readings[row] = Document(ids[at], "") if ids else self._of_elsewhere(records[row])
+            try:
+                name = ids[at] if ids else self._name(records[row], None)
+                readings[row] = Document(name, "")
+            except Unreadable as trouble:  # of a key or a header
+                readings[row] = trouble.reading
         return [
             self.read(record) if known is None or record.headers_error is not None else known
             for record, known in zip(records, readings, strict=True)
         ]
-
-    def _of_elsewhere(self, record: Record) -> Reading:
-        """Return a document read elsewhere, with its id from key, header or position."""
-        try:
-            return Document(self._name(record, None), "")
-        except Unreadable as trouble:
-            return trouble.reading
 
     def plain(self, values: Sequence[bytes | None]) -> tuple[list[int], list[str], list[Document]]:
         """Return (rows of *values* that hold a document, ids if these are in values, documents)."""

@@ -99,12 +99,7 @@ def evaluate_sample(
 
 
 def read_run(
-    inputs: Sequence[str],
-    config: Config,
-    *,
-    unique: str,
-    duplicates: str,
-    dead_letter: str | None,
+    inputs: Sequence[str], config: Config, *, unique: str, duplicates: str, dead_letter: str | None
 ) -> Run:
     """Return the records of *inputs*, and the output that each one went to, or raise `Stop`.
 

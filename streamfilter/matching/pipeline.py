@@ -34,15 +34,7 @@ from streamfilter.matching.verdict.counts import Counts
 from streamfilter.matching.verdict.decision import SAME_ID, SHORT, UNIQUE, Outcome, decide
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.matching.verdict.verification import Verifier
-from streamfilter.model import (
-    BatchMark,
-    Decision,
-    Match,
-    Positions,
-    Record,
-    Source,
-    Verdict,
-)
+from streamfilter.model import BatchMark, Decision, Match, Positions, Record, Source, Verdict
 from streamfilter.similarity.columns import I64, Contents, Flags
 from streamfilter.similarity.sketch import Sketches
 

@@ -97,7 +97,7 @@ class Crew:
         """Return the plain documents in *values*, sketched, from the parts that were answered.
 
         The caller reads all others itself, and all if the result is None. *recipe* says how to read
-        them (`documents.reader.Recipe`); a tombstone's value is None.
+        them (`Reader.recipe_for`); a tombstone's value is None.
         """
         parts = self._parts([0 if value is None else len(value) for value in values])
         asked = [Part(*sketcher.recipe, recipe, values[part]) for part in parts]

@@ -54,7 +54,7 @@ class Part:
 
     scheme: str
     seed: bytes
-    recipe: str  # how to read the values (`reader.Recipe`); "": they are those of `as_values`
+    recipe: str  # how to read the values (`Reader.recipe_for`); "": they are those of `as_values`
     values: Sequence[bytes | None]
     each: int = 1  # how many of the values belong to one document. It is not sent
 

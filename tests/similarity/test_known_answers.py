@@ -15,9 +15,14 @@ from streamfilter.similarity.estimators import wilson
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.statistics.curve import collision_probability
 from streamfilter.similarity.statistics.doubt import chance_at_least
-from streamfilter.similarity.statistics.shape import MissesRecall, Shape, plan, require
+from streamfilter.similarity.statistics.shape import (
+    MissesRecall,
+    Shape,
+    collision_probability,
+    plan,
+    require,
+)
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
 

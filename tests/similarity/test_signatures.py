@@ -7,8 +7,7 @@ import pytest
 
 from streamfilter.similarity.bands import Bander, chosen_slots
 from streamfilter.similarity.minhash import EMPTY, MinHasher, estimate
-from streamfilter.similarity.statistics.curve import collision_probability
-from streamfilter.similarity.statistics.shape import Shape
+from streamfilter.similarity.statistics.shape import Shape, collision_probability
 
 pytestmark = pytest.mark.usefixtures("signer")
 

@@ -134,10 +134,7 @@ def _struct(fields: Sequence[tuple[Path, Any]]) -> type[msgspec.Struct]:
     needed = [(name, type_) for name, type_, each in typed if not _may_lack(each)]
     others = [(name, type_ | None, None) for name, type_, each in typed if _may_lack(each)]
     return msgspec.defstruct(
-        "Fields",
-        [*needed, *others],
-        rename={_attribute(key): key for key in groups},
-        gc=False,
+        "Fields", [*needed, *others], rename={_attribute(key): key for key in groups}, gc=False
     )
 
 

@@ -20,13 +20,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from streamfilter.documents.codecs.proto_schema import (
-    EnumType,
-    Field,
-    MessageType,
-    Type,
-    Types,
-)
+from streamfilter.documents.codecs.proto_schema import EnumType, Field, MessageType, Type, Types
 from streamfilter.documents.codecs.schemas import Broken
 from streamfilter.documents.codecs.varints import varint, zigzag
 from streamfilter.documents.fields.pointers import EACH, Tree

@@ -214,7 +214,7 @@ class Registry:
     def _fetched(self, id: SchemaId) -> Schema | Malformed:
         kind = "guids" if isinstance(id, UUID) else "ids"
         try:
-            return self._whole(self._get(f"schemas/{kind}/{id}"))
+            return self._whole(self._asked(f"schemas/{kind}/{id}", _checked))
         except TooLarge as error:
             return Malformed(ErrorCode.SCHEMA_DECODE, f"schema {id} is too large: {error}")
 
@@ -264,7 +264,7 @@ class Registry:
     def newest(self, subject: str) -> Schema | None:
         """Return the newest schema of a *subject*, None if there is no such subject."""
         try:
-            return self._whole(self._get(f"{_versions_of(subject)}/latest"))
+            return self._whole(self._asked(f"{_versions_of(subject)}/latest", _checked))
         except _NotFound as error:
             if error.sure:
                 return None
@@ -318,14 +318,11 @@ class Registry:
         if known is not None:
             return known
         begun = self._clock()
-        answer = self._get(path)
+        answer = self._asked(path, _checked)
         self._parts.put(path, answer, len(answer["schema"]))
         if (seconds := self._clock() - begun) > SLOW_SECONDS:
             raise SchemasAway(f"{self._access.url} took {seconds:.1f} s for {path}")
         return answer
-
-    def _get(self, path: str) -> dict[str, Any]:
-        return self._asked(path, _checked)
 
     def _asked(
         self,

@@ -56,11 +56,7 @@ class CsvTable(InputFile):
         }
 
     def _first_row(
-        self,
-        raws: Iterator[bytes],
-        seen: list[bytes],
-        needed: Sequence[Sequence[Path]],
-        limit: int,
+        self, raws: Iterator[bytes], seen: list[bytes], needed: Sequence[Sequence[Path]], limit: int
     ) -> tuple[list[str], str, int]:
         """Return the first row's cells, the delimiter, and the row's number of lines in *seen*.
 

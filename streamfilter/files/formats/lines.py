@@ -180,20 +180,15 @@ class _Waiting(RawIOBase):
 
 def _open(path: str) -> BufferedReader:
     if path == STDIN:
-        return _standard_input()
+        if sys.stdin is None:
+            raise Stop("cannot read -: standard input is closed", exit_code=ExitCode.USAGE)
+        stdin = cast(Any, sys.stdin.buffer)  # in tests it may have no descriptor
+        return _heard(stdin) if isinstance(stdin, BufferedReader) else BufferedReader(stdin)
     try:
         return _heard(cast(BufferedReader, open(path, "rb", buffering=BUFFER_BYTES)))
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise Stop(message, exit_code=ExitCode.USAGE) from None
-
-
-def _standard_input() -> BufferedReader:
-    """Return standard input; in tests it may have no descriptor."""
-    if sys.stdin is None:
-        raise Stop("cannot read -: standard input is closed", exit_code=ExitCode.USAGE)
-    stdin = cast(Any, sys.stdin.buffer)
-    return _heard(stdin) if isinstance(stdin, BufferedReader) else BufferedReader(stdin)
 
 
 def _heard(file: BufferedReader) -> BufferedReader:

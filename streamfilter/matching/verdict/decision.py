@@ -315,11 +315,7 @@ class Outcome:
 
 
 def decide(
-    outcome: Outcome,
-    stands: Flags,
-    *,
-    describe: Describe,
-    skipped: Flags,
+    outcome: Outcome, stands: Flags, *, describe: Describe, skipped: Flags
 ) -> Iterator[tuple[int, Decision]]:
     """Yield (row, decision) for each duplicate among the pairs that *stand*.
 
