@@ -227,7 +227,6 @@ class Collection:
             yield self.index.fetch(np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64))
 
     def _starts(self) -> range:
-        """Return the first ordinal of each chunk of the remembered documents."""
         progress = self.index.progress
         return range(progress.horizon, progress.next_ordinal, BATCH_DOCUMENTS)
 

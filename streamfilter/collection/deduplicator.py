@@ -45,13 +45,12 @@ from streamfilter.collection.collection import (
 )
 from streamfilter.collection.identity import (
     identity_at,
-    known_scheme,
-    new_scheme,
     noted_policy,
     noted_retention,
     refusing_callers,
     retention_of,
     wanted_identity,
+    wanted_scheme,
     warn_of_missed,
 )
 from streamfilter.index.directory.lock_and_marker import refuse_inside
@@ -132,12 +131,7 @@ class Deduplicator:
         retention = retention_of(retention_documents)
         asked = MatchPolicy() if threshold is None else MatchPolicy(threshold=threshold)
         known = identity_at(path)
-        wanted = (
-            new_scheme(threshold, shingle, scheme)
-            if known is None
-            else known_scheme(known, shingle, scheme)
-        )
-        identity = wanted_identity(known, wanted)
+        identity = wanted_identity(known, wanted_scheme(known, threshold, shingle, scheme))
         sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
         if threshold is not None:
             warn_of_missed(sketcher.scheme, threshold, stacklevel=2)

@@ -55,14 +55,16 @@ def refusing_callers() -> Iterator[None]:
         raise fault.with_ways(WAYS) from fault
 
 
-def known_scheme(known: Identity, shingle: str | None, scheme: Scheme | None) -> Scheme | None:
-    """Return the scheme wanted of a *known* index: *scheme*, or its own scheme with *shingle*.
+def wanted_scheme(
+    known: Identity | None, threshold: float | None, shingle: str | None, scheme: Scheme | None
+) -> Scheme | None:
+    """Return the scheme wanted of an index: *scheme*, or the *known* one with *shingle*, or a new.
 
     None: no other than its own. Its bands stay, whatever the threshold is now. If they miss
     too many pairs at the new threshold, `warn_of_missed` warns.
     """
-    if scheme is not None:
-        return new_scheme(shingle=shingle, scheme=scheme)
+    if known is None or scheme is not None:
+        return new_scheme(threshold, shingle, scheme)
     if shingle is None:
         return None
     asked = new_scheme(shingle=shingle).shingling

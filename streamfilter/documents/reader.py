@@ -338,7 +338,6 @@ class Reader:
         return replace(self._tombstone, forgets=(name,) if fits else (), scope=scope)
 
     def _selected(self, root: Any) -> Found:
-        """Take text, id and the values beside the text out of the decoded *root*."""
         return (*self._select(root), *(value_at(root, path) for path in self._values))
 
     def _fields(self, record: Record) -> Found:

@@ -164,7 +164,6 @@ def _numbered(one: Sequence[str], other: Sequence[str], floor: float) -> F64:
 
 
 def _same_local(one: Sequence[str], other: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which pairs of numbers end in the same local number."""
     same = (
         len(a) >= LOCAL_DIGITS and len(b) >= LOCAL_DIGITS and a[-LOCAL_DIGITS:] == b[-LOCAL_DIGITS:]
         for a, b in zip(one, other, strict=True)

@@ -133,7 +133,6 @@ def for_files(config: Config, paths: Sequence[str]) -> Config:
 
 
 def _not_in(format: str, config: Config) -> Problem | None:
-    """Return the problem of a setting that does not apply to files of *format*."""
     values, id_ = config.input.format, config.input.id
     unit, part = ("line", "field") if format == LINES else ("row", "column")
     if format == LINES and not config.input.has_lines:

@@ -52,7 +52,6 @@ class _Groups:
     """First member → the member that is kept."""
 
     def add(self, evidence: dict[str, Any]) -> None:
-        """Add a duplicate by its evidence."""
         duplicate, first = _source(evidence["source"]), _source(evidence["matches"][0])
         self.first_of[duplicate] = self.first_of[first] = first
         self.members[duplicate] = _Member(evidence=evidence)
@@ -60,7 +59,6 @@ class _Groups:
 
     @property
     def measured(self) -> bool:
-        """Return whether the second reading found each member."""
         return all(member.characters >= 0 for member in self.members.values())
 
     def measure(self, record: Record, reader: Reader) -> None:

@@ -158,7 +158,6 @@ def _steps(
 def _reason(
     decision: Decision, steps: tuple[Candidate, ...], missing: int, minimum: int | None
 ) -> str:
-    """Return in words why it is this decision."""
     if decision.reason is not None:
         what = "the text is shorter than one shingle"
         if minimum is not None:

@@ -344,7 +344,6 @@ class _Rounds:
             self._unique = self._shared_ids.first_of_each(self._unique)
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
-        """Return ids and sources of candidates, from the index or from this batch."""
         rows = ordinals - self._first
         own = rows >= 0
         places = np.searchsorted(self._stored.ordinals, ordinals[~own])

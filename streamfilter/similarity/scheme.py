@@ -196,7 +196,7 @@ class Scheme:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, str], *, keys: int | None = None) -> Scheme:
-        """Return the scheme of records with these fields; they have as many *keys*, or fields."""
+        """Return the scheme of records with these fields: a band for each key, or each field."""
         named = tuple(f"{pointer} {kind}" for pointer, kind in fields.items())
         bands = len(named) if keys is None else keys
         return cls(bands, 8, 8 * bands, fields=named)

@@ -105,11 +105,9 @@ class _Names(Names):  # type: ignore[misc]
         self.names = _Part()
 
     def get_name(self, name_attr: str, space_attr: str | None = None) -> Any:
-        """Return the type of that name, None if there is none."""
         return super().get_name(name_attr, space_attr) or self.names.get(name_attr)
 
     def has_name(self, name_attr: str, space_attr: str | None = None) -> bool:
-        """Return whether there is a type of that name."""
         return self.get_name(name_attr, space_attr) is not None
 
 
@@ -279,20 +277,17 @@ class _Value(BinaryDecoder):  # type: ignore[misc]
                 raise Broken("it takes more steps than its bytes allow")
 
     def read(self, n: int) -> bytes:
-        """Return the next *n* bytes."""
         begun = self.at
         self.skip(n)
         return self._data[begun : self.at]
 
     def skip(self, n: int) -> None:
-        """Skip *n* bytes."""
         end = self.at + n
         if n < 0 or end > len(self._data):
             raise Broken("a length beyond the end")
         self.at = end
 
     def read_long(self) -> int:
-        """Return the next integer."""
         data, at = self._data, self.at
         byte = data[at]
         at += 1
@@ -308,9 +303,7 @@ class _Value(BinaryDecoder):  # type: ignore[misc]
         return (value >> 1) ^ -(value & 1)
 
     def skip_long(self) -> None:
-        """Skip the next integer."""
         self.read_long()
 
     def skip_bytes(self) -> None:
-        """Skip a text, or bytes."""
         self.skip(self.read_long())

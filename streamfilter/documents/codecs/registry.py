@@ -171,7 +171,6 @@ class Registry:
         return again + [id for _, id in fresh]
 
     def _ask(self, ids: Sequence[SchemaId], late: Callable[[], bool] = lambda: False) -> None:
-        """Look *ids* up and remember the results."""
         if not any(id in self._doubts and self._doubts[id].settled for id in ids):
             return self._ask_each(ids, late)
         begun = self._clock()

@@ -181,7 +181,6 @@ def _content(response: HTTPResponse, enough: int, deadline: float) -> bytes:
 
 
 def _proxy_for(url: SplitResult) -> SplitResult | None:
-    """Return the proxy that the environment names for *url*."""
     proxy = getproxies().get(url.scheme)
     if not proxy or proxy_bypass(url.hostname or ""):
         return None

@@ -85,29 +85,23 @@ def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
 
 def has_form(root: Any, path: Path) -> bool:
     """Return whether the value holds its JSON as *path* says: as objects, or inside strings."""
-    here = root
-    for level, key in enumerate(path):
-        if type(key) is Inside:
-            if isinstance(here, dict):
-                return False
-            if not isinstance(here, str):
-                return True
-            here = opened(here, path[:level], key.depth)
-        elif isinstance(here, dict):
-            here = here.get(key)
-        else:
-            return not isinstance(here, str)
-    return True
+    inside, here = _end_of(root, path)
+    return not isinstance(here, dict if inside else str)
 
 
 def ends_at_null(root: Any, path: Path) -> bool:
     """Return whether *path* leads through objects to null before its end."""
+    return _end_of(root, path)[1] is None
+
+
+def _end_of(root: Any, path: Path) -> tuple[bool, Any]:
+    """Return the step that leads no further, whether it is `Inside`, and the value before it."""
     here = root
     for level, key in enumerate(path):
-        if type(key) is Inside and isinstance(here, str):
+        if isinstance(key, Inside) and isinstance(here, str):
             here = opened(here, path[:level], key.depth)
-            continue
-        if not isinstance(here, dict):
-            return here is None
-        here = here.get(key, MISSING)
-    return False
+        elif not isinstance(key, Inside) and isinstance(here, dict):
+            here = here.get(key, MISSING)
+        else:
+            return isinstance(key, Inside), here
+    return False, MISSING

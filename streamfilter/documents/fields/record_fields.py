@@ -70,7 +70,6 @@ class FieldsReader:
 
 
 def _found(root: Any, path: Path) -> Any:
-    """Return the value at *path*, None if there is none."""
     try:
         return field_at(root, path, missing=ErrorCode.MISSING_TEXT)
     except Unreadable as trouble:

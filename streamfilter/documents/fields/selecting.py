@@ -108,7 +108,6 @@ def _without_strings(path: Path) -> Path:
 
 
 def _only_key(path: Path | None) -> str | None:
-    """Return the only key of *path*, None if it does not have exactly one."""
     return path[0] if path is not None and len(path) == 1 and path[0] != EACH else None
 
 

@@ -171,12 +171,10 @@ class _Bytes:
         """The bytes read so far, while the header is read; None afterwards."""
 
     def ended(self) -> bool:
-        """Return whether the file is at its end."""
         self._next = self._next or self._stream.read(1)
         return not self._next
 
     def take(self, size: int) -> bytes:
-        """Return the next *size* bytes."""
         if not 0 <= size <= BLOCK_BYTES_MAX:
             raise Broken(f"a length of {size} bytes")
         data: bytes = self._next + self._stream.read(size - len(self._next)) if size else b""
@@ -191,7 +189,6 @@ class _Bytes:
         return data
 
     def long(self) -> int:
-        """Return the next integer."""
         value = 0
         for place in range(LONG_BYTES_MAX):
             byte = self.take(1)[0]

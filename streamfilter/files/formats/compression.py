@@ -38,7 +38,6 @@ class _Zlib:
         self.needs_input = True
 
     def decompress(self, data: bytes, size: int) -> bytes:
-        """Unpack at most *size* bytes."""
         found = self._unpacker.decompress(self._rest + data, size)
         self._rest = self._unpacker.unconsumed_tail
         self.needs_input = not self._rest and len(found) < size

@@ -179,7 +179,6 @@ class RowLines:
         return raw
 
     def _pass_over(self) -> None:
-        """Skip lines up to the end of the row."""
         state = _State.FRESH
         for raw in self._row:
             state = _after(raw, state, self._delimiter)
@@ -236,7 +235,6 @@ def _behind_quote(line: bytes, at: int) -> int:
 
 
 def _in_words(error: csv.Error | None) -> str:
-    """Return the parser's error in words that fit the file."""
     said = str(error)
     if said == "unexpected end of data":
         return "a quote is opened in it that nothing ends"

@@ -298,7 +298,6 @@ class RowGroups:
             self._write(self._rows_max)
 
     def _write(self, count: int) -> None:
-        """Write the first *count* waiting rows as a row group."""
         waiting = pa.Table.from_batches(self._parts)
         group = waiting.slice(0, count).combine_chunks().cast(self._schema)
         self._writer.write_table(group, row_group_size=count)

@@ -239,7 +239,6 @@ class Overlay:
         self._add(keys, cells, room, self._kept(depth, cells, room))
 
     def _whole(self, cells: I64) -> Flags:
-        """Return which *cells* are in the last column: the keys of whole texts."""
         whole: Flags = cells % self._columns == self._columns - 1
         return whole
 

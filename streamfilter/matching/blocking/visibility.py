@@ -106,7 +106,6 @@ def _horizons(mark: BatchMark, partitions: I64, offsets: I64) -> I64:
 
 
 def _ordinals_of(marks: Mapping[int, BatchMark]) -> I64:
-    """Return the ordinals of all documents of some batches, by their numbers, rising."""
     firsts = np.array([mark.first_ordinal for _, mark in sorted(marks.items())], np.int64)
     ends = np.array([mark.next_ordinal for _, mark in sorted(marks.items())], np.int64)
     return slices(firsts, ends - firsts)

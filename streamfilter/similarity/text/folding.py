@@ -125,7 +125,6 @@ class Folding:
         return characters.isalpha() and self.text(characters) == characters
 
     def _value(self, character: str) -> int:
-        """Return what *character* becomes."""
         if self._how.invisible and is_invisible(character):
             return NOTHING
         formed, flag = character, 0

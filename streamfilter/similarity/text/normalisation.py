@@ -285,7 +285,6 @@ def points_of(text: str) -> U32:
 
 
 def _utf8_of(points: U32) -> bytes:
-    """Return *points* as UTF-8, lone surrogates as three bytes each."""
     text: str = points.view(f"<U{len(points)}")[0]
     # As numpy has it, a text ends before its last zeros.
     return text.encode("utf-8", "surrogatepass") + bytes(len(points) - len(text))

@@ -269,13 +269,11 @@ def without(tokens: Tokens, common: Flags) -> Tokens:
 
 
 def _count(flags: NDArray[np.bool_], starts: I64) -> I64:
-    """Return how many of each text's *flags* are set."""
     before = np.concatenate(([0], np.cumsum(flags)))
     return before[starts[1:]] - before[starts[:-1]]
 
 
 def _only(tokens: Tokens, kept: NDArray[np.bool_]) -> Tokens:
-    """Return the *kept* tokens, each still of its text."""
     starts = np.concatenate(([0], np.cumsum(_count(kept, tokens.starts))))
     return Tokens(tokens.values[kept], starts)
 
