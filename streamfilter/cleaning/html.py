@@ -26,8 +26,7 @@ _INLINE = (
 INLINE = frozenset(_INLINE.split())  # elements inside a line of text: they do not part two words
 
 MARKUP = re.compile("[<&]")
-OPEN_MAX = 256
-"""Elements that may be open at the end of a piece. Pages have less than 100."""
+OPEN_MAX = 256  # elements open at the end of a piece; pages have less than 100
 PIECE = 4_096  # characters that are fed at once; a piece ends before its last tag
 
 

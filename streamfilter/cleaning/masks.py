@@ -20,9 +20,7 @@ from streamfilter.stops import MissingExtra
 Step = Callable[[str], str]
 Test = Callable[[str], bool]
 Mask = str | tuple[str, str]  # the name of a mask, or the user's (pattern, what replaces it)
-
-REPLACEMENT_MAX = 16
-"""Characters that may replace one match: a text grows no further than normalisation lets it."""
+REPLACEMENT_MAX = 16  # characters for one match: a text grows no further than allowed
 PATTERN_MAX = 1_000
 EXAMPLE = "The harbour was closed on Monday, 3 March 2026. Приветъ 漢字 مرحبا"
 """No pattern may match all of this."""

@@ -27,8 +27,7 @@ from streamfilter.model import Document
 from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
-BATCH_DOCUMENTS = 1_000
-"""Documents that are written together. Bounds memory, and the size of an atomic write."""
+BATCH_DOCUMENTS = 1_000  # bounds memory, and the size of an atomic write
 
 NO_TEXT = np.uint8(0)
 """The fingerprint of an empty text is all zero. Its text key is the key of its id, so that no
@@ -95,8 +94,7 @@ class Collection:
         """Use *index*; *sketch* works as `sketched` does, maybe on several cores."""
         self.index, self.sketcher, self.retention = index, sketcher, retention
         self._sketch = sketch or partial(sketched, sketcher)
-        self.overflows = 0
-        """How often a document was not listed under a key, because the bucket was full."""
+        self.overflows = 0  # how often a full bucket did not list a document
         self._name_key = hashlib.blake2b(seed, person=b"document id").digest()
 
     def __len__(self) -> int:

@@ -63,8 +63,7 @@ from streamfilter.model import Document
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher
 
-BUCKET_CAP = 255
-"""Documents that a bucket lists. If more documents are alike, not all of them are found."""
+BUCKET_CAP = 255  # documents of a bucket; if more are alike, not all are found
 
 P = ParamSpec("P")
 R = TypeVar("R")

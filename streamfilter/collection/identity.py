@@ -27,11 +27,8 @@ RETENTION_LEAST = 2 * WINDOW_DOCUMENTS
 """The newest window must be remembered as a whole, even if one call fills it. Otherwise its full
 buckets could list only forgotten documents, and have no place for remembered ones."""
 
-RECALL_MIN = 0.9
-"""Share of the pairs at the threshold that the bands should find; planned bands find .99."""
-
-_FACT = "deduplicator"
-"""A fact that only a `Deduplicator` stores. In other indexes, documents cannot be found by id."""
+RECALL_MIN = 0.9  # share of the pairs at the threshold; planned bands find .99
+_FACT = "deduplicator"  # other indexes do not store it, nor find documents by id
 
 WAYS = """
     ways out: leave out the settings that differ, and it opens with its own; or

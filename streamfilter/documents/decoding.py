@@ -34,13 +34,11 @@ NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(formats.__pa
 class Wanted:
     """The input of a format's ``decoder``."""
 
-    paths: Sequence[Path] | None
-    """The paths of the pointers: a format may leave out everything else. None: decode all."""
+    paths: Sequence[Path] | None  # of the pointers: the rest may be left out. None: decode all
     depth: int  # how deep objects and arrays may be nested at most
     schemas: Schemas | None = None
     framed: bool = True  # whether values carry a registry's frame
-    message: str | None = None
-    """Full name of the schema's message that bare values hold; None: its first message."""
+    message: str | None = None  # full name of the message in bare values; None: the first one
 
     def the_schemas(self) -> Schemas:
         """Return the source of schemas, or raise `ConfigError`."""

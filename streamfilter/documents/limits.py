@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from streamfilter.documents.fields.pointers import DEPTH
 
-DEPTH_MAX = 512
-"""Highest limit of nesting: half of Python's recursion limit, so that no parser reaches it."""
+DEPTH_MAX = 512  # half of Python's recursion limit, so that no parser reaches it
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +15,7 @@ class Limits:
 
     document_bytes: int = 10 * 1024 * 1024
     text_characters: int = 2_000_000
-    depth: int = DEPTH
-    """Nesting of objects and arrays, in a value and in JSON that a string of it holds."""
+    depth: int = DEPTH  # nesting of objects and arrays, also in JSON that a string holds
 
     def __post_init__(self) -> None:
         if not 1 <= self.depth <= DEPTH_MAX:

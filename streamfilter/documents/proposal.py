@@ -39,12 +39,10 @@ class Proposal:
     format: str
     """``json`` or ``text``; ``avro`` if most values begin with a registry's frame (they may also be
     Protobuf)."""
-    text: str | None = None
-    """JSON Pointer to the field with the most words; None: no field with words was found."""
+    text: str | None = None  # pointer to the field with the most words; None: there is none
     words: int = 0  # median number of words in that text
     others: tuple[str, ...] = ()  # further fields with words, the longest first
-    id: str | None = None
-    """JSON Pointer to a field that is named like an id and differs in each record."""
+    id: str | None = None  # pointer to a field that is named like an id and always differs
     distinct: tuple[str, ...] = ()
     """JSON Pointers to fields of one word or a number that differ in each record, with any name."""
 

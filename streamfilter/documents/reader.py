@@ -54,8 +54,7 @@ from streamfilter.model import (
 from streamfilter.similarity.text.code_points import pattern
 from streamfilter.similarity.text.normalisation import GROWTH_MAX, normalised_length
 
-PLAIN = frozenset({"json", "text"})
-"""Formats whose values are read without schemas, frames and headers."""
+PLAIN = frozenset({"json", "text"})  # formats without schemas, frames and headers
 _NOWHERE = Source("", 0, 0)
 UTF8_BYTES_MAX = 4  # bytes of a character at most
 # Anything but white space, control characters and characters that Unicode displays as nothing.
@@ -99,14 +98,14 @@ class Reader:
         framed: bool = True,
         message: str | None = None,
     ) -> None:
-        """Prepare the decoder; a ValueError or ConfigError names what is wrong, and the cure.
+        """Prepare the decoder, or raise `ValueError` or `ConfigError`, which name the cure.
 
         Args:
             format: a file in `documents/formats`, such as ``json``, or ``fields`` (JSON records).
-            text: where the text is: a JSON Pointer (RFC 6901) such as ``/body/text``, or ``value``.
-                Several pointers: the texts that exist are joined, one a line.
-            id: where the id is: a pointer, ``key``, a pointer into the key such as ``key#/id``, or
-                ``header:NAME``; None makes it ``topic-partition-offset``.
+            text: a JSON Pointer (RFC 6901) such as ``/body/text``, or ``value``; several pointers:
+                the texts that exist are joined, one a line.
+            id: a pointer, ``key``, a pointer into the key such as ``key#/id``, or ``header:NAME``;
+                None makes it ``topic-partition-offset``.
             fields: for records, the pointer to each field. The joined fields are the text.
             held_out: for records, the pointer to the field that is not compared, or None.
             values: pointers to the values that are compared beside the text.
@@ -117,7 +116,7 @@ class Reader:
             updates: whether an empty text replaces, too: it names the documents to forget.
             schemas: for formats with schemas, the source of these.
             framed: whether values carry a registry's frame.
-            message: for bare values, the schema's message that they hold; None: the first one.
+            message: the schema's message that bare values hold; None: the first one.
         """
         self.limits = limits or Limits()
         self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
@@ -143,13 +142,8 @@ class Reader:
         self._ask_all: AskAll | None = None  # of the source of schemas that did not know an id
         self._recipe: str | None = None
         if not records and format in PLAIN and schemas is None:
-            recipe: dict[str, Any] = {
-                "format": format,
-                "text": texts,
-                "id": inside,
-                "empty_text": empty_text,
-            }
-            recipe |= {"limits": asdict(self.limits), "values": values}
+            recipe = {"format": format, "text": texts, "id": inside, "values": values,
+                      "empty_text": empty_text, "limits": asdict(self.limits)}  # fmt: skip
             self._recipe = json.dumps(recipe)
         wanted = Wanted(self.paths, depth, schemas, framed, message)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)

@@ -53,8 +53,7 @@ class Columns:
     """The values of adjacent rows, column by column, as far as pointers name them."""
 
     named: Mapping[str, Sequence[Any]]
-    plain: Mapping[str, type]
-    """Columns that hold only UTF-8 strings, or only integers, and which of the two."""
+    plain: Mapping[str, type]  # columns of only UTF-8 strings, or of only integers
     size: int  # bytes of all the rows together: so no row has more
 
 

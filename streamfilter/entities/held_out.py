@@ -32,7 +32,6 @@ from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.estimators import Estimate
 
 Z = 1.959964  # standard errors on each side of a 95 % interval
-
 PAIRS_MIN = 2  # fewest pairs of a pool from which its spread can be estimated
 RANDOM_MAX = 64  # most random pairs of a batch; each costs a read from the index
 GOLDEN = (sqrt(5) - 1) / 2

@@ -43,10 +43,8 @@ from streamfilter.similarity.text.code_points import visible, words
 from streamfilter.similarity.text.ordering import normal_form
 
 VALUE_MAX = 200  # characters of a value of a newer kind that count: bounds what a comparison costs
-KEYS_MAX = 48
-"""Most keys of a record. Pairs beyond are left out, those of the last fields first."""
-PHONE_MIN, PHONE_MAX = 5, 20
-"""Digits of a phone number; of a longer one the first count, a shorter one is none."""
+KEYS_MAX = 48  # of a record; pairs beyond are left out, those of the last fields first
+PHONE_MIN, PHONE_MAX = 5, 20  # digits that count; a shorter number is none
 NUMBER_DIGITS = 30  # a number beyond 10 to this power, or below its inverse, is absent
 LOCAL_DIGITS = 7
 PREFIX = 3
@@ -229,12 +227,10 @@ class Kind:
     """How the values of a field are read and found."""
 
     normalise: Callable[[str], str]
-    parts: Callable[[str], tuple[str, ...]]
-    """The parts of a normalised value that take part in pairs."""
+    parts: Callable[[str], tuple[str, ...]]  # of a normalised value, for pairs
     pairs: int = 1  # how many parts there are
     whole: Callable[[str], str] = str  # what of a normalised value is a key of its own
-    changes: float = 1.0
-    """Share of its weight with which a field counts if it differs: people move, but keep names."""
+    changes: float = 1.0  # share of its weight that counts if it differs: people move
     paired: bool = True  # whether records with such a field are also found by pairs of parts
 
 

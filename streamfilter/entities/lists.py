@@ -55,8 +55,7 @@ def _full_names() -> dict[str, frozenset[str]]:
     return {each: frozenset(names) for each, names in found.items()}
 
 
-NICKNAMES = _full_names()
-"""Name → the full names that it may stand for, itself among them: ``chris`` has three."""
+NICKNAMES = _full_names()  # name → all full names that it may stand for, itself too
 
 FULL_NAMES = {short: next(iter(names)) for short, names in NICKNAMES.items() if len(names) == 1}
 """Name → its full name, if there is only one: the form in which keys are made."""

@@ -50,8 +50,7 @@ DIGITS_FLOOR = 0.8
 PHONE_FLOOR = 0.85
 LOCAL_POINTS = 80.0  # points for equal local numbers with different area codes
 WORD_FLOOR = 0.7  # two words of a name below this similarity are two names
-SHORT_FORM, INITIAL = 0.95, 0.8
-"""Similarity of a name and its short form; of a name and its initial."""
+SHORT_FORM, INITIAL = 0.95, 0.8  # similarity of a name and its short form; its initial
 NAME_WORDS = 6  # words of a name that are compared: bounds the pairs of words
 PART_OF = 0.9  # share of its points that an address gives if it is a part of the other one
 SOME_NUMBERS, OTHER_NUMBERS = 0.9, 0.6
@@ -66,8 +65,7 @@ class FieldRules:
 
     kinds: tuple[str, ...]  # the kind of each field, as the scheme names it (`kinds.KINDS`)
     weights: tuple[float, ...] = ()  # the weight of each field; empty: 1 each
-    minimum: int | None = None
-    """How many fields both must have and be alike in; None: all fields count."""
+    minimum: int | None = None  # fields both must have and be alike in; None: all count
 
     def similarity(self, points: F64) -> F64:
         """Return the similarity of pairs from the (p, F) *points* of their fields, NaN: absent.

@@ -50,8 +50,7 @@ class Discovery:
     documents: int
     broken: int
     pairs: list[Pair]
-    clusters: list[Cluster]
-    """Clusters of the requested kind that have members, in the order of their centres."""
+    clusters: list[Cluster]  # of the requested kind, with members, in the order of the centres
     overflows: int  # how often a document was not added to a full bucket: pairs may be missing
     kind: str
 

@@ -38,8 +38,7 @@ from streamfilter.workers.preparing import Preparing
 
 logger = logging.getLogger("streamfilter.filter")
 
-STRETCH_GROWTH = 4
-"""After a batch had to end early, the next one takes at most four times as many records."""
+STRETCH_GROWTH = 4  # after a batch that ended early, the next takes at most so many times more
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,8 @@ class FileRun:
     dead_letter: str | None = None
     state: Path | None = None  # directory of the index; with None it is temporary
     stdin_name: str = STDIN  # name of standard input in the state directory
-    shadow: bool = False
-    """Every readable line is forwarded; the evidence of duplicates is written too."""
-    seed: bytes | None = None
-    """Seed of a new index; None: the content of ``index.seed_file``, else a random seed."""
+    shadow: bool = False  # every readable line is forwarded; evidence is written too
+    seed: bytes | None = None  # of a new index; None: of ``index.seed_file``, else random
 
 
 def no_progress(_: int) -> None:

@@ -46,9 +46,7 @@ class OpenState:
 
     index: Index
     seed: bytes
-    began: int
-    """Start of the current run, or of the unfinished run that it repeats; in milliseconds since
-    the epoch."""
+    began: int  # start of the run, or of the one that it repeats; milliseconds since the epoch
     finish: Callable[[], None] = lambda: None  # call this when all outputs are published
 
 

@@ -36,10 +36,8 @@ class Summary:
     reread: int = 0  # records whose verdict was known from an earlier run on the same state
     updates: int = 0  # records that replaced the earlier version of their document
     verdicts: Counter[Verdict] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    """Records that were not judged, by `Reason` or `ErrorCode`."""
-    seconds: float = 0.0
-    """Duration of the run."""
+    reasons: Counter[str] = field(default_factory=Counter)  # why records were not judged
+    seconds: float = 0.0  # duration of the run
 
     def count(self, verdict: Verdict, why: Reason | ErrorCode | None = None) -> None:
         """Count one record."""

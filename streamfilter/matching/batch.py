@@ -44,8 +44,7 @@ class Prepared:
     """A batch that was read and sketched. Only records that are no documents keep their reading."""
 
     records: Sequence[Record]
-    others: dict[int, Unjudged | Malformed]
-    """Row of ``records`` → its reading, for records that are not judged."""
+    others: dict[int, Unjudged | Malformed]  # row of ``records`` → why it is not judged
     rows: Sequence[int]  # the rows of ``records`` that are documents, rising
     batch: Batch
     sketches: Sketches | None  # None if there are no documents to judge
@@ -106,8 +105,7 @@ class Decided:
     extent: Extent  # the extent with which it was judged
     judgement: Judgement | None
     outcomes: Sequence[Decision | Unjudged | Malformed]  # one for each record, in their order
-    forgotten: Forgotten = NOTHING
-    """Documents that its tombstones forget; none in a batch that is read again."""
+    forgotten: Forgotten = NOTHING  # what its tombstones forget, if it is not read again
 
     @property
     def ages(self) -> Ages | None:

@@ -30,8 +30,7 @@ from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.stops import counted
 
-NOWHERE: Locate = Origins().locate
-"""Gives matches a source without a topic, for callers that do not need it."""
+NOWHERE: Locate = Origins().locate  # a source without a topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +221,7 @@ def beside(
 class PairExplanation:
     """The filter's verdict on a text that arrives after one other text."""
 
-    remembered: bool
-    """Whether the first text enters the index. False: it is too short to be judged."""
+    remembered: bool  # whether the first text is long enough to enter the index
     beside: Beside  # the comparison of the two, whether or not they share a key
     explanation: Explanation
 

@@ -12,10 +12,8 @@ from statistics import NormalDist
 
 from streamfilter.similarity.minhash import TOKENS_A_SLOT, VARIANCE
 
-STEPS = (2, 2, 2, 3, 3, 6)
-"""A band's key may be made longer six times, each time by so many slots of the signature."""
-LENGTHS = (6, 8, 10, 12, 15, 18, 24)
-"""What a shared key of each length counts, for choosing the candidates to look at."""
+STEPS = (2, 2, 2, 3, 3, 6)  # slots by which a band's key is made longer, six times
+LENGTHS = (6, 8, 10, 12, 15, 18, 24)  # what a shared key of each length counts
 IMPROBABLE = NormalDist().inv_cdf(1e-4) ** 2
 
 

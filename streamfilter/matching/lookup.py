@@ -29,19 +29,16 @@ from streamfilter.similarity.sketch import Sketches
 class Lookup:
     """What the index has for a batch of n documents."""
 
-    new: bool
-    """Whether the documents are new. Those that are read again are no candidates of each other."""
+    new: bool  # whether they are new; those read again are no candidates of each other
     visible: Visibility
     present: Flags  # (n, c) the keys that count; of a copy only that of its whole text
     buckets: Buckets
     limited: LimitedCandidates
     stored: Documents  # the documents of the candidates, by rising ordinal
     bucket_cap: int
-    same_id: I64 | None
-    """(n,) the ordinal of the index's document with the same id, or -1; None: ids do not count."""
+    same_id: I64 | None  # (n,) the stored document of the same id, or -1; None: ids do not count
     too_old: I64  # (n,) candidates in the index that arrived before what `verify.within` lets match
-    kept: Flags
-    """(n,) rows that are remembered for their ids, though no text is compared with theirs."""
+    kept: Flags  # (n,) rows remembered for their ids, though no text is compared with theirs
     partners: Documents | None  # of new records with fields: the index's halves of the random pairs
 
 

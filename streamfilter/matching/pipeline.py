@@ -91,8 +91,7 @@ class Judgement:
     decisions: list[Decision]
     additions: Additions | None
     counts: Counts
-    unique: Flags
-    """(n,) the unique documents: ``additions``, and those that the batch itself forgets."""
+    unique: Flags  # (n,) with those that the batch itself forgets
 
 
 def accept(next_positions: Positions, records: Sequence[Record]) -> Accepted:
@@ -191,8 +190,7 @@ class _Rounds:
         judged: Flags = np.asarray(present.any(axis=1))
         self._undecided = judged
         self._shared_ids: SharedIds | None = None
-        self._unique = np.zeros(len(ours), np.bool_)
-        """(n,) final for settled rows, a guess for the others."""
+        self._unique = np.zeros(len(ours), np.bool_)  # (n,) of unsettled rows a guess
         self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
         """(n,) counts of `Asked`, for settled rows."""
         self._too_old = found.too_old.copy()

@@ -34,8 +34,7 @@ class Candidate:
     finding: Finding
     bands: int  # number of band keys that the two share
     shared: tuple[int, ...] = ()  # numbers of these bands, from 0; empty in a search
-    points: tuple[float | None, ...] = ()
-    """For records, the points of each field; None: one of the two does not have it."""
+    points: tuple[float | None, ...] = ()  # of each field of a record; None: absent
 
     @property
     def confirmed(self) -> bool:

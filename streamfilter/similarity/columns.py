@@ -136,8 +136,7 @@ class Contents:
     fingerprints: U8  # (n, 16) keyed BLAKE2b-128 of the normalised text
     signatures: U8  # (n, k) low 8 bits of each slot; zero where the set is empty
     samples: Samples
-    payloads: Sequence[bytes] = ()
-    """For records, the data to compare their fields; for texts, empty."""
+    payloads: Sequence[bytes] = ()  # of records, to compare their fields
     digests: U64 = field(default_factory=lambda: NO_DIGESTS)
     """(n, d) keyed digests of what a scheme compares beside the text (`Scheme.digests`), 0 for what
     is absent. Without columns, if it compares nothing else: it may then have 0 rows."""

@@ -23,8 +23,7 @@ class Comparison:
     jaccard: float  # shared shingles divided by all: exact
     containment: float  # shared shingles divided by those of the smaller set: exact
     estimate: float  # Jaccard similarity, estimated from the signatures
-    interval: tuple[float, float]
-    """Confidence interval of the estimate, at the given level (95 % by default)."""
+    interval: tuple[float, float]  # confidence interval of the estimate, 95 % by default
     shingles: tuple[int, int]  # distinct shingles of each text; 0: shorter than one shingle
     shared_bands: int
     equal_text: bool  # true if nothing differs after normalisation

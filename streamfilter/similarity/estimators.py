@@ -10,8 +10,7 @@ import numpy as np
 
 from streamfilter.similarity.columns import I64
 
-DEVIATIONS = 1.959963984540054
-"""Standard deviations of a normal distribution in an interval that covers 95 %."""
+DEVIATIONS = 1.959963984540054  # of a normal distribution, for 95 %
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from streamfilter.similarity.columns import F64, I64, Samples, slices
 from streamfilter.similarity.exact import jaccard
 
-CELLS_MAX = 1 << 20
-"""Pairs, and common tokens of pairs, that are counted at a time: temporaries stay near 8 MiB."""
+CELLS_MAX = 1 << 20  # pairs and common tokens counted at a time: temporaries stay near 8 MiB
 
 WANTED = 8
 """l is a pair's required common tokens divided by this. With l = 1 one common token would do, but
@@ -34,8 +33,7 @@ short shingles are so common that far too many pairs would be compared."""
 _ROUNDING = 1e-9
 
 
-SCREEN_BITS = 22
-"""Bits of a token used by `Screen`: 4 MiB, a tenth of it set by 2,000 samples of 200 tokens."""
+SCREEN_BITS = 22  # of a token: 4 MiB, a tenth set by 2,000 samples of 200 tokens
 
 
 class Screen:

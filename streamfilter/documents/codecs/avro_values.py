@@ -34,8 +34,7 @@ from streamfilter.documents.fields.strict_json import check_depth
 STEPS_FREE, STEPS_PER_BYTE, STEPS_MAX = 1_000, 50, 20_000_000
 """A value may take some steps, one more for each part of its schema, and some for each byte read,
 up to the maximum. A record with 20 columns of type null takes 21 steps and has a byte or more."""
-DEPTH_MAX = 100
-"""Nesting of a schema's objects and arrays: a schema within a schema is two or three levels."""
+DEPTH_MAX = 100  # nesting of a schema's JSON: a schema within one is two or three levels
 FIELDS_MAX = 5_000  # fields of a record: the library compares each name with all others
 SHOWN_MAX = 300  # characters of the library's message that are shown
 UUID_BYTES = 16

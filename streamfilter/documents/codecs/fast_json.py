@@ -20,12 +20,10 @@ from streamfilter.documents.fields.strict_json import check_depth
 from streamfilter.documents.fields.values import value_at
 from streamfilter.model import Headers
 
-FORMATS = {"json": False, "json_schema": True}
-"""Formats that are JSON, and whether their values carry a registry's frame."""
+FORMATS = {"json": False, "json_schema": True}  # JSON → whether it has a registry's frame
 Found = tuple[Any, ...]  # text, id and then the values beside the text, as decoded
 Read = Callable[[bytes], Found]
-SCALAR = str | int | None
-"""The values beside the text that are decoded here; `strict_json` decodes the others."""
+SCALAR = str | int | None  # values that are decoded here; `strict_json` decodes the others
 
 
 Shortcut = Callable[[bytes, Headers], Found | None]

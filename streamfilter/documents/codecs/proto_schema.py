@@ -33,8 +33,7 @@ class Field:
     repeated: bool = False
     explicit: bool = False
     """Whether it may be absent. If not, a field that is not on the wire has its type's default."""
-    oneof: str | None = None
-    """Name of its oneof: only the last of the oneof's fields on the wire is present."""
+    oneof: str | None = None  # only the last of a oneof's fields on the wire is present
     map_key: str | None = None  # the type of a map's keys
 
 
@@ -133,8 +132,7 @@ class _Parser:
         self._tokens = self._all_tokens()
         self._line_at = 0
         self._next = ""
-        self._implicit = False
-        """Whether fields have implicit presence by default, as in proto3: never absent."""
+        self._implicit = False  # whether fields are never absent by default, as in proto3
         self._visible: tuple[str, ...] = ()
         """Keywords that may stand before a message or an enum, and limit its visibility."""
         self._take()

@@ -40,8 +40,7 @@ _BITS_32 = (1 << 32) - 1
 class MessageReader:
     """The two functions that decode a message, as far as pointers lead into it."""
 
-    new: Callable[[], dict[str, Any]]
-    """Returns the message that zero bytes encode: defaults, empty lists and maps."""
+    new: Callable[[], dict[str, Any]]  # returns the message that zero bytes encode: its defaults
     fill: Callable[[bytes, int, int, dict[str, Any]], None]
     """Adds the fields between two offsets; a message that occurs twice is merged."""
 

@@ -50,8 +50,7 @@ from streamfilter.model import ErrorCode, Malformed
 
 ID_MAX = (1 << 31) - 1
 """The highest schema id (Java's `int`). Some registries answer a higher one like a bad address."""
-UNKNOWN_CODES = (40401, 40402, 40403)
-"""The registry's own error codes for: subject, version or schema not found."""
+UNKNOWN_CODES = (40401, 40402, 40403)  # a registry's: subject, version, schema not found
 UNKNOWN_STATUSES = (400, 404, 405, 406, 410, 414, 422)
 """Statuses for an id that this registry cannot have. A server that is no registry sends them, too.
 """
@@ -62,12 +61,10 @@ AGAIN_SECONDS = 0.5
 UNKNOWN_SECONDS = 30.0  # the shortest and the longest time between two requests for one unknown id
 ASKING_SECONDS = 2.0
 """The time limit of `ask_all`. A batch has some more seconds, in which it is also read."""
-RECHECK_SHARE = 10
-"""Looking settled unknown ids up takes at most 1 / RECHECK_SHARE of the time, even in a flood."""
+RECHECK_SHARE = 10  # of the time, settled unknown ids take at most one in so many parts
 UNKNOWN_MAX = 50_000  # how many unknown ids are remembered: more than a batch has records
 REFERENCES_MAX = 100
-SUBJECTS_BYTES = 1 << 10
-"""How much of the list of subjects is read: enough to see whether there are any."""
+SUBJECTS_BYTES = 1 << 10  # of the list of subjects: enough to see whether there are any
 
 T = TypeVar("T")
 Reference = tuple[str, str, int]  # (name in the referring schema, subject, version)

@@ -80,8 +80,7 @@ class Calls:
         self._access, self._url = access, urlsplit(access.url.rstrip("/"))
         self._context = ssl.create_default_context(cafile=access.ca_file)
         self._proxy = _proxy_for(self._url)
-        self._idle: list[tuple[HTTPConnection, float]] = []
-        """(connection, time of its last use), the latest last."""
+        self._idle: list[tuple[HTTPConnection, float]] = []  # with the time of the last use
         self._away_until, self._away_why = 0.0, ""
 
     def ask(self, path: str, *, body: object = None, enough: int = BYTES_MAX + 1) -> Reply:

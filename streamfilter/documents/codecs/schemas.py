@@ -48,8 +48,7 @@ class Schema:
 
     kind: str  # ``AVRO``, ``PROTOBUF`` or ``JSON``: a registry's names
     text: str
-    references: tuple[tuple[str, str], ...] = ()
-    """Name and text of each schema that it refers to, dependencies first."""
+    references: tuple[tuple[str, str], ...] = ()  # name and text, dependencies first
 
     @property
     def size(self) -> int:

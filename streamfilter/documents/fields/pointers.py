@@ -20,7 +20,6 @@ from streamfilter.model import ErrorCode, Malformed
 
 Path = tuple[str, ...]  # the keys of a JSON Pointer, outermost first; empty: the whole value
 Tree = Mapping[str, Any]  # paths as a tree: key → the tree below it, empty at the end of a path
-
 DEPTH = 64  # how deep objects and arrays may nest, where no setting says another number
 EACH = "*"  # the step to each element of an array
 WHOLE = "value"  # a setting with this instead of a pointer means the whole value

@@ -28,8 +28,7 @@ from streamfilter.model import ErrorCode
 
 SECONDS_OF_DAY = 86_400
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-HELD_OUT_MAX = 1e20
-"""A held-out number beyond this is unknown: one of 1e300 would spoil the pools' sums for good."""
+HELD_OUT_MAX = 1e20  # a number beyond this is unknown: it would spoil the pools' sums
 
 
 class FieldsReader:

@@ -41,7 +41,6 @@ DOCUMENT_LIMIT, TEXT_LIMIT, FIXED = "limits.document", "limits.text_characters",
 """Longest id in bytes of UTF-8: ids are stored in the index and travel in headers."""
 KEY = "key"  # a setting with this instead of a pointer means the record's key
 HEADER = "header:"  # a setting with this prefix instead of a pointer names a header
-
 Fields = tuple[str, str | int | None]  # text and id as decoded
 
 

@@ -28,8 +28,7 @@ from streamfilter.stops import BrokenInput
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
-BLOCK_BYTES_MAX = 256 * 1024 * 1024
-"""Limit of a block, packed or not: a greater length is damage, or a decompression bomb."""
+BLOCK_BYTES_MAX = 256 * 1024 * 1024  # a greater length is damage, or a decompression bomb
 HEADER_BYTES_MAX = 16 * 1024 * 1024  # limit of the header, which is kept in memory
 BLOCK_BYTES = 64 * 1024  # a block that we write is closed at this size
 LONG_BYTES_MAX = 10
@@ -167,8 +166,7 @@ class _Bytes:
         self._stream = stream
         self._next = b""
         self._held = 0
-        self.kept: list[bytes] | None = []
-        """The bytes read so far, while the header is read; None afterwards."""
+        self.kept: list[bytes] | None = []  # what was read of the header; None afterwards
 
     def ended(self) -> bool:
         self._next = self._next or self._stream.read(1)

@@ -18,8 +18,7 @@ from typing import IO, Any
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 PIECE_BYTES = 1 << 17  # bytes that are unpacked at a time
-MEMORY_BYTES_MAX = 1 << 27
-"""Memory limit of an unpacker; the strongest presets of `xz` and `zstd` need 65 and 128 MiB."""
+MEMORY_BYTES_MAX = 1 << 27  # of an unpacker; the strongest presets need 65 and 128 MiB
 ZSTD_PIECE_BYTES = 512
 """Packed bytes passed to Zstandard at a time. The library does not limit its output, and four
 bytes may unpack to 128 KiB."""
@@ -99,8 +98,7 @@ class Packing:
     name: str
     suffix: str  # suffix of a file name
     magic: bytes  # first bytes of packed data
-    unpacker: Callable[[], Any]
-    """Creates the unpacker of one stream; a file may hold several streams in sequence."""
+    unpacker: Callable[[], Any]  # of one stream; a file may hold several in sequence
     writer: Callable[[IO[bytes]], Any]
     """Creates the packer of a file, without name and time, so that equal lines give equal bytes."""
     piece: int = PIECE_BYTES  # packed bytes passed to the unpacker at a time

@@ -29,8 +29,7 @@ from streamfilter.stops import BrokenInput, ExitCode, Stop
 STDIN = "-"
 BUFFER_BYTES = 1 << 17
 WAIT_MILLISECONDS = 200  # longest delay of an interruption while an input sends nothing
-LINE_BYTES_MAX = 256 * 1024 * 1024
-"""Limit of a line if the reader has none of its own: an envelope holds a whole record."""
+LINE_BYTES_MAX = 256 * 1024 * 1024  # without a reader's limit: an envelope holds a record
 
 
 class InputFile:

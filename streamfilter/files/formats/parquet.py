@@ -36,12 +36,9 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.model import Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
-BUFFER_BYTES = 1 << 17
-"""Read buffer of a column; without it the column's whole row group would be read."""
-ROWS_AT_ONCE = 256
-"""Rows that are unpacked before their size is known; all may share one large text."""
-GROUP_BYTES = 64 * 1024 * 1024
-"""Approximate size of a row group that we write; it is held in memory until complete."""
+BUFFER_BYTES = 1 << 17  # of a column; without it its whole row group would be read
+ROWS_AT_ONCE = 256  # unpacked before their size is known; all may share one large text
+GROUP_BYTES = 64 * 1024 * 1024  # about, of a row group: held in memory until complete
 _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 """Type of the offsets in a text column, by the column's type."""
 _PLAIN = {pa.string(): str, pa.large_string(): str, pa.int32(): int, pa.int64(): int}

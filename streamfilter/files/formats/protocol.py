@@ -11,8 +11,7 @@ from streamfilter.files.outputs import OutputFile, Writer
 from streamfilter.model import Record
 
 READ_RECORDS, READ_BYTES = 1_000, 1 << 22  # records and bytes read at a time by default
-BLANK_MAX = 100_000
-"""Limit of blank lines or rows in a stretch: an interruption is only obeyed between stretches."""
+BLANK_MAX = 100_000  # of a stretch: an interruption is only obeyed between stretches
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,7 @@ class Stretch:
     start: int  # number of the first line or row, blank or not
     end: int  # number of the line or row after the last one
     blank: int  # how many lines or rows are not records
-    bytes_read: int
-    """Stored bytes of the input read so far; compressed bytes if the file is compressed."""
+    bytes_read: int  # stored (maybe compressed) bytes of the input read so far
     digest: str  # digest of everything before ``end``, in hexadecimal; "" if none was requested
 
 

@@ -38,8 +38,7 @@ class LimitedCandidates:
     candidates: Candidates
     """Those to be estimated if the batch has no better ones. Equal texts are always included."""
     places: I64  # (p,) rank of each among its document's candidates, from 0
-    _keys: I64
-    """Row and weight of each candidate as one integer, rising: the heaviest of each row first."""
+    _keys: I64  # row and weight of each as one rising integer: the heaviest first
 
     @classmethod
     def of(cls, parts: Iterable[Candidates], *, documents: int, most: int) -> LimitedCandidates:

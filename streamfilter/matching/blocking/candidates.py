@@ -17,8 +17,7 @@ from streamfilter.index.bands.bucket_overflow import WEIGHTS
 from streamfilter.index.bucket_levels import Level
 from streamfilter.similarity.columns import I64, U32, Flags, distinct, places_of, slices
 
-TALLIES_MAX = 1 << 20
-"""Counters in a table, at most 4 MiB. A flood needs far fewer: its documents share candidates."""
+TALLIES_MAX = 1 << 20  # counters in a table, at most 4 MiB; a flood needs far fewer
 
 _WEIGHT_SHIFT = np.uint32(16)
 _BANDS = np.uint32((1 << 16) - 1)

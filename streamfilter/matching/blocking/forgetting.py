@@ -35,13 +35,10 @@ from streamfilter.index.protocol import Index, Removals
 from streamfilter.similarity.columns import I64, U8, U64, Flags, KeysOf
 from streamfilter.stops import counted
 
-FORGET_MAX = 1_000
-"""Most documents that one batch forgets: about half a second, and some megabytes of keys."""
+FORGET_MAX = 1_000  # by one batch: half a second, and some megabytes of keys
 NEVER = np.iinfo(np.int64).max
-ASK_AT_ONCE = 64
-"""Ids that are looked up together: each may return up to `FORGET_MAX` + 1 documents."""
-FETCH_AT_ONCE = 64
-"""Documents that are read together for removal: a record with fields may have a megabyte."""
+ASK_AT_ONCE = 64  # ids; each may return up to `FORGET_MAX` + 1 documents
+FETCH_AT_ONCE = 64  # documents to remove: a record with fields may have a megabyte
 
 
 class CutBatch(Exception):

@@ -38,8 +38,7 @@ from streamfilter.index.protocol import WINDOWS_MAX, Documents, Index, Readable
 from streamfilter.model import EVER, BatchMark, Record, Window
 from streamfilter.similarity.columns import F64, I64
 
-PARTS = WINDOWS_MAX - 1
-"""Parts that the remembered documents are divided into: a window holds at least one part."""
+PARTS = WINDOWS_MAX - 1  # of the remembered documents: a window holds at least one
 SOON = 0.75
 """Share of a part in the newest window at which the next window is prepared, ahead of the batch
 that begins it."""
@@ -65,22 +64,17 @@ class Extent:
 
     horizon: int = 0
     """Documents below this ordinal are forgotten after the batch, even if the index holds them."""
-    opens: Window | None = None
-    """The window that begins with the first document; None: the documents enter the newest."""
+    opens: Window | None = None  # begins with the first document; None: they enter the newest
     stream_time: int = -1  # stream time at the end of the batch; -1: unknown
-    soon: bool = False
-    """Whether the next window will begin soon, so that it should be prepared (`Index.prepare`)."""
-    ages: bool = True
-    """Whether the index forgets, or ever has. If so, batch marks store when documents arrived."""
+    soon: bool = False  # whether the next window should be prepared (`Index.prepare`)
+    ages: bool = True  # whether batch marks store arrivals: the index forgets, or ever has
     horizons: I64 | None = None
     """(n,) the horizon of each document, rising: ordinals below it are forgotten when the document
     is judged. None: ``horizon`` for all."""
-    reach: I64 | None = None
-    """(n,) the lowest ordinal that each document may match, rising; None: its horizon."""
+    reach: I64 | None = None  # (n,) the lowest ordinal to match, rising; None: the horizon
     times: I64 = field(default_factory=NO_DOCUMENTS.copy)
     """(n,) stream time when each document arrived, rising; only with ``horizons``."""
-    cut: int | None = None
-    """Row of the document that begins a window: the batch must end before it. None: no cut."""
+    cut: int | None = None  # row of the document that begins a window, and ends the batch
 
     @property
     def marked_time(self) -> int:
@@ -115,10 +109,8 @@ class Retention:
     least: int = 1
     """Fewest documents of a window that is younger than `LEAST_MILLISECONDS`. To begin and drop a
     window takes a tenth of a second."""
-    time: int | None = None
-    """Milliseconds of stream time that a document is remembered; None: for ever."""
-    within: int | None = None
-    """Milliseconds of stream time that a match may be older; None: any remembered one matches."""
+    time: int | None = None  # milliseconds of stream time to remember; None: for ever
+    within: int | None = None  # milliseconds that a match may be older; None: any
 
     def __post_init__(self) -> None:
         if self.documents is not None and self.documents < 1:

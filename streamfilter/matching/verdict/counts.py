@@ -21,10 +21,8 @@ class Counts:
 
     candidates: I64  # (n,) distinct candidates of each document
     confirmed: NDArray[np.float64]  # similarities of the verified pairs that reached the threshold
-    rejected: NDArray[np.float64]
-    """Similarities of those that did not: the false positives of the LSH step."""
-    skipped: int = 0
-    """Candidates beyond ``max_candidates``, and outnumbered ones (`candidate_limit`)."""
+    rejected: NDArray[np.float64]  # of those that did not: false positives of the LSH step
+    skipped: int = 0  # candidates beyond ``max_candidates``, and outnumbered ones
     missing: int = 0  # candidates whose record the index no longer has
     differing: int = 0  # candidates that do not agree in what `verify.agree_on` names
     too_old: int = 0  # candidates that arrived earlier than `verify.within` lets match

@@ -62,9 +62,7 @@ MATCHES_BYTES_MAX = 3_072
 and a duplicate only 80 bytes. Without a bound eight such matches would make the output record 114
 times as large as the input record."""
 MATCH_BYTES = 125  # most bytes of a match as JSON, without its id and its topic
-
-CONTAINMENTS = ("exact_containment", "sampled_containment")
-"""Methods of verdicts that do not claim a similarity."""
+CONTAINMENTS = ("exact_containment", "sampled_containment")  # no claim of similarity
 
 CONFIRMED = frozenset({Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
 

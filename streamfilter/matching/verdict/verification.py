@@ -34,15 +34,11 @@ _NONE = np.zeros(0, np.int64)
 _BANDS_BITS = 16
 _MOST_BANDS = (1 << _BANDS_BITS) - 1
 _FINEST_BITS = 21
-_FINEST = 1 << _FINEST_BITS - 1
-"""Steps that an estimate is rounded to for sorting: finer than the gap between any two."""
-
-PAIRS_AT_ONCE = 4_096
-"""Pairs of signatures compared at a time: half a megabyte a side fits the processor's cache."""
+_FINEST = 1 << _FINEST_BITS - 1  # of an estimate, for sorting: finer than any gap
+PAIRS_AT_ONCE = 4_096  # half a megabyte a side fits the processor's cache
 
 WORD = 8
-LANES = np.uint64(0x0101010101010101)
-"""A word multiplied by this has the sum of its bytes in its top byte."""
+LANES = np.uint64(0x0101010101010101)  # times this, a word's top byte is its bytes' sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +83,7 @@ class Asked:
 class Shortlist:
     """The index's candidates that may become matches: neither hopeless nor missing."""
 
-    limited: LimitedCandidates
-    """Holds these candidates, for each document those with the best estimates first."""
+    limited: LimitedCandidates  # these, for each document the best estimates first
     rejected_rows: I64
     rejected: F64  # estimates of the hopeless ones
     missing_rows: I64  # rows of the candidates that the index no longer has

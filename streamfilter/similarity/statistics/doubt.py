@@ -47,8 +47,7 @@ def _tail(least: int, trials: int, chance: float) -> float:
     return total
 
 
-NEWTON_STEPS = 6
-"""Steps from the first guess of `least_likely` to nine digits; each costs about one logarithm."""
+NEWTON_STEPS = 6  # from the first guess to nine digits; each costs about a logarithm
 
 
 def least_likely(truth: F64 | float, trials: I64, *, deviations: float) -> F64:

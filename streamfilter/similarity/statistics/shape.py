@@ -20,8 +20,7 @@ KEY_BYTES = 17  # bytes on disk of one key of one document, measured at a millio
 RECORD_BYTES, TOKEN_BYTES = 42, 4
 """Bytes of a document's record besides its slots, id and tokens; of one token in its sample."""
 
-RANDOM_KEYS_MAX = 32
-"""Random keys that the planner takes: each is one more key to read and write per document."""
+RANDOM_KEYS_MAX = 32  # each is one more key to read and write per document
 
 CONTAINED_RATIO = 1.5
 """Texts that are contained in a text of up to this many times their size must be found. Keys find

@@ -31,13 +31,11 @@ NOTHING, CONTEXT, UNKNOWN = SPECIAL, SPECIAL + 1, SPECIAL + 2
 MARK = 1 << 21
 """Flags a combining mark: itself, unless its neighbour is one too and they change places."""
 SEVERAL = 1 << 22  # flags an index into the list of code points that become several
-
 LONG_MAX = 18  # NFKC makes one code point, U+FDFA, into 18: the longest there is
 
 FORMS: dict[str, tuple[Form, Form]] = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", "NFD")}
 """Each form's composed and decomposed variant."""
-PLAIN_PAGES = range(0x34, 0xD7)
-"""Pages of Chinese characters and Hangul syllables; most of these pages change nothing."""
+PLAIN_PAGES = range(0x34, 0xD7)  # Chinese and Hangul: most of these change nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,7 @@ SPARE = bytes(WORD)
 FEW = 200  # if more than so many units are kept for each dropped one, whole stretches are copied
 RARE = 16
 """If fewer than one in so many points can be of such scripts, these points are checked first."""
-GROWTH_MAX = LONG_MAX
-"""The most code points that normalisation makes from one: the most that a text can grow."""
+GROWTH_MAX = LONG_MAX  # the most code points that one becomes: so far may a text grow
 GROWING = (*range(0xA0, 0x3400), *range(0xD800, 0x20000))  # no other code point becomes several
 
 
@@ -75,8 +74,7 @@ class Spans:
 class Chunk:
     """Normalised texts in one byte buffer, a separator before, between and after them."""
 
-    buffer: bytes
-    """UTF-8, with 8 spare bytes at the end, so that any span can be read in 8-byte views."""
+    buffer: bytes  # UTF-8, with 8 spare bytes at the end, so that spans read as words
     bounds: I64  # (n + 1,) text i is buffer[bounds[i] : bounds[i + 1] - 1]
     points: U32 | None = None
     """The code points of the buffer without the spare bytes; None if no step needed them yet."""
