@@ -88,7 +88,7 @@ LIBRARIES = {
     "pydantic_core": {"config"},
     "yaml": {"config"},
     "avro": {"documents"},
-    "msgspec": {"documents", "matching", "kafka", "monitoring"},
+    "msgspec": {"documents", "matching", "kafka", "monitoring", "workers"},
     "pyarrow": {"files"},  # rows of Parquet, and snappy
     "zstandard": {"files"},
 }
@@ -203,6 +203,20 @@ def test_a_room_has_no_face_that_everybody_pays_for():
         assert not [module for module, _ in imports(face) if module.startswith("streamfilter")], (
             face
         )
+
+
+@pytest.mark.parametrize(
+    ("made", "most"),
+    [
+        (("memory.MemoryIndex", "opening.open_index", "rocks_index.RocksIndex"), 4),  # carriers
+        (("job.Job", "task.Task", "service.Service"), 5),  # roles of a process
+    ],
+)
+def test_a_new_kind_touches_few_files_outside_of_its_room(made, most):
+    users = {path for path in FILES if any(name.endswith(made) for name, _ in imports(path))}
+    assert len({path for path in users if room_of(path) not in ("index", "tasks")}) in range(
+        1, most
+    )
 
 
 @names

@@ -25,11 +25,7 @@ FIRST_REBALANCE_DELAY_MILLISECONDS = 100  # default: 3 s, a long pause in a shor
 
 
 def _library() -> ctypes.CDLL:
-    """Return the librdkafka that confluent_kafka uses.
-
-    A symbol lookup in the extension module also searches the libraries linked to it. So it finds
-    both the wheel's bundled copy and a system-wide one.
-    """
+    """Return the librdkafka that confluent_kafka uses, the wheel's copy or a system-wide one."""
     library = ctypes.CDLL(cimpl.__file__)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     signatures: dict[str, tuple[object, list[object]]] = {
@@ -79,11 +75,7 @@ class EmbeddedBroker:
         return str(self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode())
 
     def create_topics(self, partitions: Mapping[str, int]) -> None:
-        """Create each topic with its number of partitions.
-
-        The mock does not support an AdminClient's CreateTopics, and a topic that is created
-        automatically has four partitions.
-        """
+        """Create each topic with its partitions: automatically it would get four."""
         for topic, count in partitions.items():
             code = self._library.rd_kafka_mock_topic_create(self._cluster, topic.encode(), count, 1)
             if code:

@@ -31,10 +31,7 @@ class Waiting:
         *errors: type[Exception],
         hopeless: Callable[[Exception], bool] = lambda _: False,
     ) -> T:
-        """Return the result of *call*, which is repeated while it raises one of *errors*.
-
-        The error is raised after the deadline, or at once if waiting is *hopeless*.
-        """
+        """Return what *call* returns; repeat it after *errors* until the deadline or *hopeless*."""
         while True:
             try:
                 return call()

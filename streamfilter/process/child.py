@@ -17,10 +17,7 @@ STOP_TIMEOUT_SECONDS = 30
 
 
 class Child:
-    """A running command. Its output is appended to a log file.
-
-    It gets our environment, or *environment* instead.
-    """
+    """A running command with our *environment* or another. Its output is appended to a log file."""
 
     def __init__(
         self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None

@@ -63,11 +63,7 @@ ONE = Need()
 
 
 def refuse_small_limits(need: Need = ONE) -> None:
-    """Check the limits of this process, its user and its control groups.
-
-    The limit of open files is raised if this process may do so. Raises `ConfigError`: with each
-    limit that is too low.
-    """
+    """Check all limits, and raise that of open files if allowed; raise `ConfigError` for others."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if _below(soft, need.files) and not _below(hard, need.files):
         resource.setrlimit(resource.RLIMIT_NOFILE, (need.files, hard))

@@ -193,10 +193,7 @@ def configure(
 
 
 def _catch_strays() -> None:
-    """Log uncaught exceptions of threads and destructors, masked like all other lines.
-
-    The interpreter would write them to standard error without masking. Other hooks are kept.
-    """
+    """Log uncaught exceptions of threads and destructors, masked. Other hooks are kept."""
     strays = logging.getLogger("streamfilter.stray")
 
     def in_a_thread(args: threading.ExceptHookArgs) -> None:

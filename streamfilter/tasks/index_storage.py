@@ -133,10 +133,7 @@ class IndexKeeper:
         return self.lost >= 0 or (window.number if window else 0) > index.windows[0].number
 
     def find_anew(self, bounds: Watermarks) -> Script[bool]:
-        """Find the last rewrite that has its end record; return whether there is one.
-
-        The changelog is whole from its first record on. The next search reads only later records.
-        """
+        """Find the last rewrite with its END; the next search reads only later records."""
         if not bounds.start <= self._searched <= bounds.end:
             self._searched = bounds.start
         if not bounds.start <= self._begun < self._searched:

@@ -173,10 +173,7 @@ class Service:
         return self._replace(number, job, trouble)
 
     def _replace(self, number: int, job: Job, error: LogError) -> StepResult:
-        """Handle an unknown outcome: restart the task at step 1, with a new producer.
-
-        A transaction that timed out is repeated with a smaller batch (`pace.py`), without limit.
-        """
+        """Restart a task of unknown outcome with a new producer; after a timeout, without limit."""
         self._replaced[number] += not job.outlived
         if self._replaced[number] > REPLACEMENTS_MAX:
             raise as_stop(error) from error
@@ -185,10 +182,7 @@ class Service:
         return StepResult.RETRY
 
     def _rebuild(self, number: int, job: Job, error: IndexDamaged) -> StepResult:
-        """Handle index damage that a read found: restore the index, but only once per task.
-
-        If the index is damaged again, the process ends: a person must check the disk.
-        """
+        """Restore a damaged index, once per task: then a person must check the disk."""
         if number in self._rebuilt and not isinstance(error, IndexRemoved):
             raise SchemeMismatch(f"{error}; it was restored once already: look at the disk")
         if not isinstance(error, IndexRemoved):

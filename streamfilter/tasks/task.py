@@ -224,10 +224,7 @@ class Task:
             self._measure_at = now + MEASURE_SECONDS
 
     def _lag(self, transactor: Transactor) -> Positions:
-        """Return, for each partition, the offsets between its end and the committed position.
-
-        Records that were taken but not committed count as lag, too.
-        """
+        """Return the offsets between each end and the committed position: taken records count."""
         self._parts.sink.serve()
         begin, ends = transactor.waits_from, self._parts.source.ends()
         self._look_who_holds(begin, ends)

@@ -169,10 +169,7 @@ class TaskStart:
         return False
 
     def _unknown_to(self, layout: Layout, index: Index) -> int:
-        """Return how many partitions that the *index* has read are not in the *layout*.
-
-        A topic that is gone does not count: its numbers wait for it.
-        """
+        """Return how many read partitions of present topics are not in the *layout*."""
         if not self._parts.inputs.several:
             return max(0, max(index.progress.positions or {0: 0}) - (layout.inputs - 1))
         known = table_of(index.fact(FACT)).topics

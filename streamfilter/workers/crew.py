@@ -147,10 +147,7 @@ class Crew:
 
 
 def cut(lengths: Sequence[int], parts: int) -> list[slice]:
-    """Return *parts* slices, none of them empty, with about as many characters each.
-
-    There are at least as many texts as *parts*.
-    """
+    """Return *parts* slices of at least one text, with about as many characters each."""
     ends = list(accumulate(lengths))
     cuts = [0]
     for part in range(1, parts):

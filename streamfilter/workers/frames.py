@@ -3,8 +3,8 @@
 A question is a part of a batch: values to read and sketch, or texts to sketch. The answer is the
 rows that were documents, and the sketches of these.
 
-Both ends are ours and of the same version. Nevertheless the bytes are decoded only to columns and
-texts: no message can make code run, unlike a pickle.
+Both ends are ours and of the same version. Nevertheless the bytes, MessagePack, are decoded only to
+columns and texts: no message can make code run, unlike a pickle.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import IO
 
+import msgspec
 import numpy as np
 
 from streamfilter.model import Document
@@ -22,10 +22,6 @@ from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
 
 LENGTH = struct.Struct("<Q")
-_PART = struct.Struct("<IIII")  # bytes of the scheme, the seed and the recipe; number of values
-_DRAWN_HEAD = struct.Struct("<IIQ")  # number of documents, number of ids, bytes of the ids
-_DRAWN, _TROUBLE = b"d", b"t"
-_NO_VALUE = -1  # the length that marks a null value
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,55 +116,31 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
 
 def encode_part(part: Part) -> bytes:
     """Return *part* as bytes."""
-    name, recipe, values = part.scheme.encode(), part.recipe.encode(), part.values
-    head = _PART.pack(len(name), len(part.seed), len(recipe), len(values))
-    lengths = _lengths([_NO_VALUE if v is None else len(v) for v in values])
-    content = [v for v in values if v is not None]  # no value is copied twice
-    return b"".join((head, name, part.seed, recipe, lengths, *content))
+    return msgspec.msgpack.encode((part.scheme, part.seed, part.recipe, part.values))
 
 
 def decode_part(data: bytes) -> Part:
     """Return what `encode_part` wrote."""
-    *sizes, count = _PART.unpack_from(data)
-    name, seed, recipe = _cut(data, _PART.size, sizes)
-    begin = _PART.size + sum(sizes)
-    lengths = np.frombuffer(data, "<i8", count=count, offset=begin)
-    values: list[bytes | None] = [*_cut(data, begin + 8 * count, np.maximum(lengths, 0).tolist())]
-    for row in np.flatnonzero(lengths == _NO_VALUE).tolist():
-        values[row] = None
-    return Part(name.decode(), seed, recipe.decode(), values)
+    return Part(*_PART.decode(data))
 
 
 def encode_answer(answer: Answer) -> bytes:
     """Return documents, or the name of an exception, as bytes."""
     if isinstance(answer, str):
-        return _TROUBLE + answer.encode()
-    ids = [*map(as_value, answer.ids)]
-    head = _DRAWN_HEAD.pack(len(answer.rows), len(ids), sum(map(len, ids)))
-    rows, lengths = answer.rows.astype("<i8").tobytes(), _lengths([*map(len, ids)])
-    return b"".join((_DRAWN, head, rows, lengths, *ids, answer.sketches.to_bytes()))
+        return msgspec.msgpack.encode(answer)
+    ids, rows = [*map(as_value, answer.ids)], answer.rows.astype("<i8").tobytes()
+    return msgspec.msgpack.encode((rows, ids, answer.sketches.to_bytes()))
 
 
 def decode_answer(data: bytes) -> Answer:
     """Return what `encode_answer` wrote; raises ValueError for anything else."""
-    if data[:1] == _TROUBLE:
-        return data[1:].decode()
-    if data[:1] != _DRAWN:
-        raise ValueError("neither documents nor trouble")
-    documents, named, size = _DRAWN_HEAD.unpack_from(data, 1)
-    at = 1 + _DRAWN_HEAD.size
-    rows = np.frombuffer(data, "<i8", count=documents, offset=at).astype(np.int64)
-    at += 8 * documents
-    lengths = np.frombuffer(data, "<i8", count=named, offset=at).tolist()
-    at += 8 * named
-    ids = [*map(as_text, _cut(data, at, lengths))]
-    return Drawn(rows, ids, Sketches.from_bytes(data[at + size :]))
+    found = _ANSWER.decode(data)
+    if isinstance(found, str):
+        return found
+    rows, ids, sketches = found
+    documents = np.frombuffer(rows, "<i8").astype(np.int64)
+    return Drawn(documents, [*map(as_text, ids)], Sketches.from_bytes(sketches))
 
 
-def _lengths(values: Sequence[int]) -> bytes:
-    return np.array(values, "<i8").tobytes()
-
-
-def _cut(data: bytes, begin: int, sizes: Sequence[int]) -> list[bytes]:
-    ends = [*accumulate(sizes, initial=begin)]
-    return [data[start:end] for start, end in pairwise(ends)]
+_PART = msgspec.msgpack.Decoder(tuple[str, bytes, str, list[bytes | None]])
+_ANSWER = msgspec.msgpack.Decoder(str | tuple[bytes, list[bytes], bytes])

@@ -27,10 +27,7 @@ class Handle:
     """
 
     def __init__(self, command: Sequence[str], *, patience: float) -> None:
-        """Start it; wait *patience* seconds for an answer.
-
-        Raises `Mishap`: the system could not start a process.
-        """
+        """Start it; wait *patience* seconds for an answer. The system may refuse: `Mishap`."""
         self._patience = patience
         # The secret seed goes through the pipe: other users can see arguments and environments.
         environment = {**signing.environment(), "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -195,11 +195,7 @@ class Ahead:
         return self._current.taken if self._current else self._intake.next(timeout)
 
     def look(self) -> None:
-        """Take the next batch if it is full already, and let the worker prepare it.
-
-        An error of the log is raised by `next`: it does not concern the batch about to be
-        committed.
-        """
+        """Let the worker prepare the next batch, if it is full; `next` raises the log's errors."""
         if self._next is not None or self._trouble is not None:
             return
         try:

@@ -104,8 +104,7 @@ def writer_of(index_id: str, group: str) -> bytes:
 def record_hash(value: bytes) -> bytes:
     """Return the hash by which the index recognises the last record it applied.
 
-    For a batch that names its writer, the hash differs from the one that older versions compute.
-    So they refuse this index. Otherwise they would add batches without a writer to it.
+    Older versions compute another one for a batch that names its writer, and so refuse this index.
     """
     person = b"" if value[:1] == bytes([VERSION]) else b"named"
     return hashlib.blake2b(value, digest_size=16, person=person).digest()

@@ -152,10 +152,7 @@ class Front:
 
 
 def expected_pass_rate(bytes_max: int, keys: int) -> float:
-    """Return the share of unwritten keys that pass a front of *bytes_max* bytes with *keys* keys.
-
-    The keys were added one by one. A key that seemed present sets no bits, but is counted here.
-    """
+    """Return what share of unwritten keys pass a front with *keys* keys, added one by one."""
     used, passing = 0, 1.0
     while size := _next_bytes(used, bytes_max):
         used += size

@@ -29,23 +29,14 @@ FLUSH_FILES_MAX = 16  # from 20 files in the newest level on, RocksDB slows down
 STAMP = b"\0"  # the key that each write sets to the same rising number: see `Database`
 
 _SUMMED = (
-    "estimate-num-keys",
-    "live-sst-files-size",
-    "cur-size-all-mem-tables",
-    "estimate-pending-compaction-bytes",
-    "estimate-table-readers-mem",
-    "num-files-at-level0",
+    "estimate-num-keys", "live-sst-files-size", "cur-size-all-mem-tables",
+    "estimate-pending-compaction-bytes", "estimate-table-readers-mem", "num-files-at-level0",
     "num-immutable-mem-table",
-)
+)  # fmt: skip
 _SHARED = (
-    "background-errors",
-    "is-write-stopped",
-    "actual-delayed-write-rate",
-    "num-running-compactions",
-    "num-running-flushes",
-    "block-cache-usage",
-    "block-cache-pinned-usage",
-)
+    "background-errors", "is-write-stopped", "actual-delayed-write-rate", "num-running-compactions",
+    "num-running-flushes", "block-cache-usage", "block-cache-pinned-usage",
+)  # fmt: skip
 
 
 class Database:

@@ -32,8 +32,7 @@ def encoded(
 ) -> tuple[Entries, Applied, StoredProgress]:
     """Return the entries of *changes*, their counts, and the progress after them.
 
-    The entries of windows that are *dropped* go with their families. *highest* is the highest
-    ordinal that was ever stored, and *cap* that of the shortest keys' buckets.
+    The entries of *dropped* windows go with their families. *highest* is the highest ordinal ever.
     """
     entries = Entries()
     parts = window_writes(changes, (*dropped, *alive), highest=highest)

@@ -43,10 +43,7 @@ def changelog_bounds(config: Config, admin: AdminClient, tasks: int) -> list[Wat
 
 
 def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
-    """Return a warning if the right to delete changelog records is missing.
-
-    If the brokers do not report our rights, there is no warning.
-    """
+    """Return a warning if DELETE on the changelog is missing; none if brokers do not say."""
     name = config.changelog_topic
     with asked_once(), kafka_errors(f"asking for the rights to topic {name}"):
         answers = admin.describe_topics(

@@ -28,19 +28,18 @@ from streamfilter.engine.ports import (
     as_stop,
 )
 
-FENCED = frozenset(
-    {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
-)
-DENIED = frozenset(
-    {
-        KafkaError._AUTHENTICATION,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
+
+def _codes(names: str) -> frozenset[int]:
+    return frozenset(getattr(KafkaError, name) for name in names.split())
+
+
+FENCED = _codes("_FENCED INVALID_PRODUCER_EPOCH PRODUCER_FENCED")
+DENIED = _codes(
+    """
+    _AUTHENTICATION SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM
+    TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    """
 )
 REFUSED = frozenset(
     {
@@ -53,45 +52,21 @@ REFUSED = frozenset(
 )
 """Codes with which a broker refuses the records themselves: a retry gets the same answer. A batch
 damaged in transit (INVALID_MSG) is not one of them, for a retry may arrive intact."""
-INPUT_LOST = frozenset(
-    {
-        KafkaError._AUTO_OFFSET_RESET,
-        KafkaError.OFFSET_OUT_OF_RANGE,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
+INPUT_LOST = _codes(
+    """
+    _AUTO_OFFSET_RESET OFFSET_OUT_OF_RANGE _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_OR_PART
+    """
 )
-AGAIN = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._RESOLVE,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._WAIT_COORD,
-        KafkaError._WAIT_CACHE,
-        KafkaError._RETRY,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError.CONCURRENT_TRANSACTIONS,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.THROTTLING_QUOTA_EXCEEDED,
-        KafkaError.INVALID_REPLICATION_FACTOR,  # fewer brokers are up than a topic wants copies
-        KafkaError._NOENT,  # ListOffsets while a partition has no leader
-    }
+AGAIN = _codes(
+    """
+    _TIMED_OUT _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _WAIT_COORD _WAIT_CACHE _RETRY
+    REQUEST_TIMED_OUT NETWORK_EXCEPTION BROKER_NOT_AVAILABLE LEADER_NOT_AVAILABLE
+    NOT_LEADER_FOR_PARTITION COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS
+    NOT_COORDINATOR NOT_CONTROLLER UNSTABLE_OFFSET_COMMIT CONCURRENT_TRANSACTIONS
+    FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE NOT_ENOUGH_REPLICAS
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND KAFKA_STORAGE_ERROR THROTTLING_QUOTA_EXCEEDED
+    INVALID_REPLICATION_FACTOR _NOENT
+    """
 )
 
 _REPLACED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
