@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from math import inf
+from operator import attrgetter
 
 from streamfilter.config import boilerplate, shapes
 from streamfilter.config.configuration import Config
@@ -16,6 +19,8 @@ from streamfilter.config.settings.types import format_duration
 from streamfilter.stops import Problem
 
 Check = Callable[[Config], Iterable[Problem]]
+CheckOf = tuple[tuple[str, ...], Check]
+"""The settings that a check reads, and the check."""
 
 _OURS = "streamfilter sets it; remove it"
 REFUSED_PROPERTIES = {
@@ -311,18 +316,6 @@ def _oauth(config: Config) -> Iterator[Problem]:
         yield Problem("kafka.oauth.command", "a token needs the SASL mechanism OAUTHBEARER",
                       "set kafka.common.security.protocol: sasl_ssl and sasl.mechanism: "
                       "OAUTHBEARER, or leave it out")  # fmt: skip
-    if not 0.1 <= oauth.timeout.total_seconds() <= TIMEOUT_SECONDS_MAX:
-        yield Problem(
-            "kafka.oauth.timeout",
-            "expected 100ms to 60s",
-            "set kafka.oauth.timeout: 10s, the default",
-        )
-    if oauth.lifetime.total_seconds() < 1:
-        yield Problem(
-            "kafka.oauth.lifetime",
-            "expected at least 1s",
-            "set kafka.oauth.lifetime: 5m, the default",
-        )
 
 
 def _brokers(key: str, properties: Mapping[str, object]) -> Iterator[Problem]:
@@ -346,39 +339,35 @@ def _timeouts(config: Config) -> Iterator[Problem]:
                 "each pause"
             )
             yield Problem(f"kafka.{key}", got, cure)
-    if config.http.stalled_after.total_seconds() < 1:
-        yield Problem(
-            "http.stalled_after", "expected at least 1s", "set http.stalled_after: 60s, the default"
-        )
-    elif config.http.stalled_after <= config.kafka.transaction_timeout:
+    stalled, call = config.http.stalled_after, config.kafka.transaction_timeout
+    if stalled.total_seconds() >= 1 and stalled <= call:
         got = (
-            f"got {format_duration(config.http.stalled_after)}; one call may take as long as "
-            f"kafka.transaction_timeout, {format_duration(config.kafka.transaction_timeout)}"
+            f"got {format_duration(stalled)}; one call may take as long as "
+            f"kafka.transaction_timeout, {format_duration(call)}"
         )
-        yield Problem(
-            "http.stalled_after",
-            got,
-            "set http.stalled_after to several times kafka.transaction_timeout",
-        )
-    if config.http.stuck_after.total_seconds() < 1:
-        yield Problem(
-            "http.stuck_after", "expected at least 1s", "set http.stuck_after: 5m, the default"
-        )
+        cure = "set http.stalled_after to several times kafka.transaction_timeout"
+        yield Problem("http.stalled_after", got, cure)
+
+
+def _latency(config: Config) -> Iterator[Problem]:
     if config.batch.latency.total_seconds() > 60:
         yield Problem("batch.latency", f"got {format_duration(config.batch.latency)}; "
                       "expected at most 60s", "set batch.latency: 20ms, the default")  # fmt: skip
 
 
-def _sizes(config: Config) -> Iterator[Problem]:
-    if config.limits.document > 1 << 30:
-        yield Problem(
-            "limits.document", "expected at most 1Gi", "set limits.document: 10Mi, the default"
-        )
-    if config.batch.bytes > 1 << 30:
-        yield Problem("batch.bytes", "expected at most 1Gi", "set batch.bytes: 8Mi, the default")
+def _within(key: str, least: float, most: float, expected: str, default: str) -> CheckOf:
+    """Return the check of one number, or of a duration in seconds."""
+
+    def check(config: Config) -> Iterator[Problem]:
+        value = attrgetter(key)(config)
+        number = value.total_seconds() if isinstance(value, timedelta) else value
+        if not least <= number <= most:
+            yield Problem(key, f"expected {expected}", f"set {key}: {default}, the default")
+
+    return (key,), check
 
 
-_CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
+_CHECKS: tuple[CheckOf, ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
     *shapes.CHECKS,
     boilerplate.CHECK,
@@ -389,7 +378,12 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
       "input.short_text"), _known_ids),
     (("index.scope_field", "input"), _scope),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
-    (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
-      "batch.latency"), _timeouts),
-    (("limits.document", "batch.bytes"), _sizes),
+    _within("kafka.oauth.timeout", 0.1, TIMEOUT_SECONDS_MAX, "100ms to 60s", "10s"),
+    _within("kafka.oauth.lifetime", 1, inf, "at least 1s", "5m"),
+    (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after"), _timeouts),
+    _within("http.stalled_after", 1, inf, "at least 1s", "60s"),
+    _within("http.stuck_after", 1, inf, "at least 1s", "5m"),
+    (("batch.latency",), _latency),
+    _within("limits.document", 0, 1 << 30, "at most 1Gi", "10Mi"),
+    _within("batch.bytes", 0, 1 << 30, "at most 1Gi", "8Mi"),
 )  # fmt: skip

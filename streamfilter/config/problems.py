@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -183,7 +187,23 @@ def _cure(owner: type[BaseModel] | None, name: str) -> str:
         return "use a text, a number, true or false"
     default = defaults(owner)[name]
     such = "" if isinstance(default, dict) else f"the default is {plain(default)}. "
-    return f"{such}{field.description or ''}".strip()
+    return f"{such}{manual(owner).get(name, '')}".strip()
+
+
+@cache
+def manual(section: type[BaseModel]) -> dict[str, str]:
+    """Return the text under each setting of *section*; only errors and generated files need it.
+
+    pydantic would read it at every start (`use_attribute_docstrings`), which takes 60 ms.
+    """
+    (tree,) = ast.parse(inspect.getsource(section)).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {name: field.description or "" for name, field in section.model_fields.items()}
+    for field, text in pairwise(tree.body):
+        match field, text:
+            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(said))):
+                found[name] = " ".join(said.split())
+    return found
 
 
 def defaults(section: type[BaseModel]) -> dict[str, Any]:

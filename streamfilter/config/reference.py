@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.problems import defaults, plain
+from streamfilter.config.problems import defaults, manual, plain
 
 _WIDTH = 96
 
@@ -55,26 +55,19 @@ def _section(name: str, field: FieldInfo, indent: str) -> Iterator[str]:
     model: BaseModel = field.default
     yield from _comment(type(model).__doc__ or "", indent)
     yield f"{indent}{name}:"
-    written = defaults(type(model))
+    written, texts = defaults(type(model)), manual(type(model))
     for key, each in type(model).model_fields.items():
         if isinstance(each.default, BaseModel):
             yield from _section(key, each, indent + "  ")
         else:
-            yield from _comment(_described(each), indent + "  ")
+            yield from _comment(_choices(each.annotation) + texts[key], indent + "  ")
             yield from _value(key, written[key], indent + "  ")
 
 
-def _described(field: FieldInfo) -> str:
-    choices = _choices(field.annotation)
-    choice = f"{' | '.join(choices)}. " if len(choices) > 1 else ""
-    return choice + (field.description or "")
-
-
-def _choices(annotation: object) -> list[str]:
+def _choices(annotation: object) -> str:
     """Return the words that a setting takes, where words are all it takes."""
-    if get_origin(annotation) is Literal:
-        return [str(word) for word in get_args(annotation)]
-    return []
+    words = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return f"{' | '.join(map(str, words))}. " if len(words) > 1 else ""
 
 
 def _value(key: str, value: object, indent: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.problems import defaults
+from streamfilter.config.problems import defaults, manual
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 """The draft that the language servers of editors support best."""
@@ -58,13 +58,14 @@ def _models(section: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def _section(rule: Rule, section: type[BaseModel]) -> Rule:
     """Return the rule of a section, which may be empty, with its settings as one writes them."""
-    written = defaults(section)
+    written, texts = defaults(section), manual(section)
     return {
         **{key: each for key, each in rule.items() if key != "title"},
         "description": " ".join(rule["description"].split()),
         "type": ["object", "null"],
         "properties": {
-            name: _setting(each, written[name]) for name, each in rule["properties"].items()
+            name: _setting(each | {"description": texts[name]}, written[name])
+            for name, each in rule["properties"].items()
         },
     }
 

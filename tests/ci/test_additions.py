@@ -84,9 +84,8 @@ def _dice(_: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -
 """
 
 LARGE_SETTING = """\
-    too_large: Topic | None = Field(
-        default="documents.too-large", description="Topic of records that are too large."
-    )
+    too_large: Topic | None = "documents.too-large"
+    \"""Topic of records that are too large.\"""
 """
 LARGE_LETTERS = """\
         if code is ErrorCode.TOO_LARGE:
@@ -149,7 +148,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
     "A setting": [
         Edit(
             "streamfilter/config/settings/process.py",
-            '    label: str = Field(default="nameless", description="What it is called.")\n\n',
+            '    label: str = "nameless"\n    """What it is called."""\n\n',
             anchor='Whatever bound is reached first closes it."""\n\n',
         ),
         Printed("config/reference.yaml", "streamfilter.config.reference"),
@@ -186,7 +185,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Edit(
             "streamfilter/config/settings/sections.py",
             LARGE_SETTING,
-            anchor='"None is ever dropped.",\n    )\n',
+            anchor='None is ever\n    dropped."""\n',
         ),
         Edit(
             "streamfilter/config/settings/sections.py",

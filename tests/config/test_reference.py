@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
+from streamfilter.config.problems import manual
 from streamfilter.config.reference import reference
 from streamfilter.config.sources import _SECTIONS
 from streamfilter.config.yaml_file import parse_yaml
@@ -26,9 +27,10 @@ def test_the_reference_holds_every_key_and_reads_back_as_the_defaults():
 
 def test_every_setting_has_its_reason_in_a_sentence():
     def reasons(model: type[BaseModel]) -> list[str]:
-        fields = model.model_fields.values()
-        nested = [type(f.default) for f in fields if isinstance(f.default, BaseModel)]
-        own = [f.description or "" for f in fields if not isinstance(f.default, BaseModel)]
+        fields = model.model_fields
+        nested = [type(f.default) for f in fields.values() if isinstance(f.default, BaseModel)]
+        texts = manual(model)
+        own = [texts[n] for n, f in fields.items() if not isinstance(f.default, BaseModel)]
         return own + [reason for each in nested for reason in reasons(each)]
 
     assert all(reason.endswith(".") for reason in reasons(Config))

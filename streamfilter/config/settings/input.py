@@ -28,128 +28,88 @@ from streamfilter.entities.kinds import FIELD_KINDS
 class RegistrySection(Section):
     """The schema registry that the values' schemas are in, by Confluent's API."""
 
-    url: str | None = Field(
-        default=None,
-        description="Address, such as https://registry:8081. Each schema is fetched once. The "
-        "task pauses while the registry does not answer.",
-    )
-    user: str | None = Field(default=None, description="For basic authentication.")
-    password: Secret | None = Field(default=None, description="The user's password.")
-    token: Secret | None = Field(default=None, description="For bearer authentication.")
-    ca_file: Path | None = Field(
-        default=None,
-        description="File of the certificates (CA) that an https registry is "
-        "checked with. null: the system's.",
-    )
-    timeout: Duration = Field(
-        default=timedelta(seconds=5), description="How long to wait for an answer of the registry."
-    )
+    url: str | None = None
+    """Address, such as https://registry:8081. Each schema is fetched once. The task pauses while
+    the registry does not answer."""
+    user: str | None = None
+    """For basic authentication."""
+    password: Secret | None = None
+    """The user's password."""
+    token: Secret | None = None
+    """For bearer authentication."""
+    ca_file: Path | None = None
+    """File of the certificates (CA) that an https registry is checked with. null: the system's."""
+    timeout: Duration = timedelta(seconds=5)
+    """How long to wait for an answer of the registry."""
 
 
 class InputSection(Section):
     """What is read, and how a record becomes a document."""
 
-    topic: Topic = Field(default="documents", description="Topic to read.")
-    topics: TopicNames = Field(
-        default=(),
-        description="Several topics to read into one index, instead of input.topic, such as "
-        "[blogs, news.*]. * stands for any text, and never for a name that begins with __. New "
-        "topics that fit are read from their beginning. Output topics must be named, and must not "
-        "fit. Needs index.scope: topic.",
-    )
-    format: Literal["avro", "json", "json_schema", "protobuf", "text", "fields"] = Field(
-        default="json",
-        description="json, avro, protobuf, json_schema (JSON in a schema registry's frame): text "
-        "and id are found by JSON Pointer. text: the whole value is the text. fields: "
-        "JSON records such as customers, compared field by field. avro needs the "
-        "extra of that name.",
-    )
-    file_format: Literal["auto", "lines", "csv", "avro", "parquet"] = Field(
-        default="auto",
-        description="Format of files (--format). lines: a record a line; csv: the first row names "
-        "the columns; avro: container files; parquet. The last two need the extra of "
-        "that name. auto: by the file's name, such as news.csv, else lines.",
-    )
-    schema_file: Path | None = Field(
-        default=None,
-        description="With format avro or protobuf: the file of the schema that all records were "
-        "written with, such as article.avsc or article.proto. It replaces a registry.",
-    )
+    topic: Topic = "documents"
+    """Topic to read."""
+    topics: TopicNames = ()
+    """Several topics to read into one index, instead of input.topic, such as [blogs, news.*]. *
+    stands for any text, and never for a name that begins with __. New topics that fit are read from
+    their beginning. Output topics must be named, and must not fit. Needs index.scope: topic."""
+    format: Literal["avro", "json", "json_schema", "protobuf", "text", "fields"] = "json"
+    """json, avro, protobuf, json_schema (JSON in a schema registry's frame): text and id are found
+    by JSON Pointer. text: the whole value is the text. fields: JSON records such as customers,
+    compared field by field. avro needs the extra of that name."""
+    file_format: Literal["auto", "lines", "csv", "avro", "parquet"] = "auto"
+    """Format of files (--format). lines: a record a line; csv: the first row names the columns;
+    avro: container files; parquet. The last two need the extra of that name. auto: by the file's
+    name, such as news.csv, else lines."""
+    schema_file: Path | None = None
+    """With format avro or protobuf: the file of the schema that all records were written with, such
+    as article.avsc or article.proto. It replaces a registry."""
     registry: RegistrySection = RegistrySection()
-    framing: Literal["registry", "none"] = Field(
-        default="registry",
-        description="With format avro or protobuf. registry: values begin with a byte 0 and a "
-        "schema's id in four bytes, or the header __value_schema_id holds the id. "
-        "none: values have no frame.",
-    )
-    message: str | None = Field(
-        default=None,
-        description="With format protobuf and framing none: the full name of the records' "
-        "message, such as news.Article. null: the first message of the file. A "
-        "registry's frame names the message itself.",
-    )
+    framing: Literal["registry", "none"] = "registry"
+    """With format avro or protobuf. registry: values begin with a byte 0 and a schema's id in four
+    bytes, or the header __value_schema_id holds the id. none: values have no frame."""
+    message: str | None = None
+    """With format protobuf and framing none: the full name of the records' message, such as
+    news.Article. null: the first message of the file. A registry's frame names the message
+    itself."""
 
-    fields: dict[FieldPlace, FieldOfRecord] = Field(
-        default={},
-        description="With format fields, avro, protobuf or json_schema: JSON Pointer of each "
-        "field, or of several (/last + /first), and its kind, or {kind: name, weight: 2}. "
-        "name, address, phone, date, email, number: as people write them. words: "
-        "spelling and order may differ a little. digits: one digit or the area code may "
-        "differ. exact: keys. Records are compared if a field is equal; with one of the "
-        "first six kinds, also if parts of two fields are.",
-    )
-    held_out: Pointer | None = Field(
-        default=None,
-        description="With format fields: a number or date that is not compared, and is closer for "
-        "records of one entity, such as /created. The share of true matches is "
-        "estimated from it.",
-    )
-    text: Texts = Field(
-        default=("/text",),
-        description="JSON Pointer to the text. A list such as [/title, /body] joins the fields "
-        "that exist, one a line. /paragraphs/*/text takes the field of each element "
-        "of an array. value: the whole value is the text.",
-    )
-    id: IdPlace | None = Field(
-        default="/id",
-        description="JSON Pointer to the document's id; or key (the record's key); or key#/id (a "
-        "pointer into the key: JSON, or in a registry's frame); or header:NAME "
-        "(the last header of that name). null: the source position is the id. With "
-        "format text a pointer means null, too.",
-    )
-    start: Literal["earliest", "latest"] | AwareDatetime = Field(
-        default="earliest",
-        description="Where a new group begins: earliest, latest, or a time with its zone "
-        "(2026-01-31T00:00:00Z). Later starts continue where the last transaction "
-        "ended.",
-    )
-    tombstones: Literal["forward", "drop", "forget"] = Field(
-        default="forward",
-        description="What happens to tombstones: records with a null value, or null on the way to "
-        "every text. forward and drop: as they say. forget: the documents whose id "
-        "equals the record's key are forgotten, and the record is forwarded. If "
-        "input.id names a header or a part of the key, that is used. Forgetting needs "
-        "an index that was made, or restored, with forget.",
-    )
-    known_id: Literal["judge", "update", "duplicate"] = Field(
-        default="judge",
-        description="What a record means whose id is remembered. judge: nothing; it is judged "
-        "like any other. update: it replaces the earlier version of its document. That "
-        "version is forgotten, and the record is judged without it, so an update comes "
-        "out even if its text is as it was. duplicate: the id alone makes it a duplicate. "
-        "The last two need an index that was made, or restored, with one of them.",
-    )
-    empty_text: Literal["forward", "exact_only", "drop"] = Field(
-        default="forward",
-        description="The text is empty, null or shows nothing. forward: without a verdict; "
-        "exact_only: judge it (all empty texts are equal); drop: do not forward it.",
-    )
-    short_text: Literal["forward", "exact_only", "drop"] = Field(
-        default="forward",
-        description="A text shorter than one shingle is too little to be a story. forward: "
-        "without a verdict; exact_only: only an equal text makes it a duplicate, the default with "
-        "empty_text: exact_only; drop: do not forward it.",
-    )
+    fields: dict[FieldPlace, FieldOfRecord] = Field(default={})
+    """With format fields, avro, protobuf or json_schema: JSON Pointer of each field, or of several
+    (/last + /first), and its kind, or {kind: name, weight: 2}. name, address, phone, date, email,
+    number: as people write them. words: spelling and order may differ a little. digits: one digit
+    or the area code may differ. exact: keys. Records are compared if a field is equal; with one of
+    the first six kinds, also if parts of two fields are."""
+    held_out: Pointer | None = None
+    """With format fields: a number or date that is not compared, and is closer for records of one
+    entity, such as /created. The share of true matches is estimated from it."""
+    text: Texts = ("/text",)
+    """JSON Pointer to the text. A list such as [/title, /body] joins the fields that exist, one a
+    line. /paragraphs/*/text takes the field of each element of an array. value: the whole value is
+    the text."""
+    id: IdPlace | None = "/id"
+    """JSON Pointer to the document's id; or key (the record's key); or key#/id (a pointer into the
+    key: JSON, or in a registry's frame); or header:NAME (the last header of that name). null: the
+    source position is the id. With format text a pointer means null, too."""
+    start: Literal["earliest", "latest"] | AwareDatetime = "earliest"
+    """Where a new group begins: earliest, latest, or a time with its zone (2026-01-31T00:00:00Z).
+    Later starts continue where the last transaction ended."""
+    tombstones: Literal["forward", "drop", "forget"] = "forward"
+    """What happens to tombstones: records with a null value, or null on the way to every text.
+    forward and drop: as they say. forget: the documents whose id equals the record's key are
+    forgotten, and the record is forwarded. If input.id names a header or a part of the key, that is
+    used. Forgetting needs an index that was made, or restored, with forget."""
+    known_id: Literal["judge", "update", "duplicate"] = "judge"
+    """What a record means whose id is remembered. judge: nothing; it is judged like any other.
+    update: it replaces the earlier version of its document. That version is forgotten, and the
+    record is judged without it, so an update comes out even if its text is as it was. duplicate:
+    the id alone makes it a duplicate. The last two need an index that was made, or restored, with
+    one of them."""
+    empty_text: Literal["forward", "exact_only", "drop"] = "forward"
+    """The text is empty, null or shows nothing. forward: without a verdict; exact_only: judge it
+    (all empty texts are equal); drop: do not forward it."""
+    short_text: Literal["forward", "exact_only", "drop"] = "forward"
+    """A text shorter than one shingle is too little to be a story. forward: without a verdict;
+    exact_only: only an equal text makes it a duplicate, the default with empty_text: exact_only;
+    drop: do not forward it."""
 
     @model_validator(mode="before")
     @classmethod

@@ -93,20 +93,16 @@ class Normalise(Section):
     and white space goes last.
     """
 
-    html: bool = Field(
-        default=False,
-        description="The text is HTML: tags, comments, scripts and styles do not count, and "
-        "entities are characters. Needs the extra html.",
-    )
-    ansi: bool = Field(default=False, description="Ignore the colour codes of a terminal.")
-    quotes: bool = Field(
-        default=False,
-        description="Ignore what a mail quotes: lines that begin with >, the line that "
-        "introduces them, and all below an original message.",
-    )
-    hyphens: bool = Field(
-        default=False, description="Join words that a hyphen splits at the end of a line."
-    )
+    html: bool = False
+    """The text is HTML: tags, comments, scripts and styles do not count, and entities are
+    characters. Needs the extra html."""
+    ansi: bool = False
+    """Ignore the colour codes of a terminal."""
+    quotes: bool = False
+    """Ignore what a mail quotes: lines that begin with >, the line that introduces them, and all
+    below an original message."""
+    hyphens: bool = False
+    """Join words that a hyphen splits at the end of a line."""
     mask: Masks = Field(
         default=(),
         description="What becomes one word, whatever it says: " + ", ".join(MASKS) + ". tracking "
@@ -114,39 +110,28 @@ class Normalise(Section):
         "{pattern: '...', as: word}, in the syntax of RE2, and need the extra patterns; as: '' "
         "removes.",
     )
-    unicode: Literal["NFKC", "NFC", "none"] = Field(
-        default="NFKC",
-        description="Unicode normalisation; NFKC makes full-width and ligatures equal.",
-    )
-    casefold: bool = Field(default=True, description="Ignore upper and lower case.")
-    fold: Folds = Field(
-        default=(),
-        description="Letters written in several ways become one. marks: accents, and vowel points "
-        "of Arabic and Hebrew; arabic: forms of alef, yeh and kaf, and tatweel; apostrophes; "
-        "digits of all scripts; turkish: dotted and dotless i.",
-    )
-    digits: bool = Field(
-        default=False,
-        description="Every digit becomes 0: for forms that differ in numbers of equal length. "
-        "The mask number takes numbers of any length.",
-    )
-    whitespace: bool = Field(
-        default=True,
-        description="Runs of white space count as one space; between two characters of scripts "
-        "without spaces (Chinese, Japanese, Thai) as nothing.",
-    )
-    invisible: bool = Field(
-        default=True,
-        description="Ignore what is never shown: soft hyphens, zero-width and direction marks, "
-        "variation selectors, tags (Unicode's Default_Ignorable_Code_Point).",
-    )
+    unicode: Literal["NFKC", "NFC", "none"] = "NFKC"
+    """Unicode normalisation; NFKC makes full-width and ligatures equal."""
+    casefold: bool = True
+    """Ignore upper and lower case."""
+    fold: Folds = ()
+    """Letters written in several ways become one. marks: accents, and vowel points of Arabic and
+    Hebrew; arabic: forms of alef, yeh and kaf, and tatweel; apostrophes; digits of all scripts;
+    turkish: dotted and dotless i."""
+    digits: bool = False
+    """Every digit becomes 0: for forms that differ in numbers of equal length. The mask number
+    takes numbers of any length."""
+    whitespace: bool = True
+    """Runs of white space count as one space; between two characters of scripts without spaces
+    (Chinese, Japanese, Thai) as nothing."""
+    invisible: bool = True
+    """Ignore what is never shown: soft hyphens, zero-width and direction marks, variation
+    selectors, tags (Unicode's Default_Ignorable_Code_Point)."""
 
-    boilerplate: Path | None = Field(
-        default=None,
-        description="Table of shingles that do not count: `streamfilter boilerplate` writes it "
-        "from a sample of the stream. It holds menus, footers, cookie banners and common phrases. "
-        "null: all shingles count.",
-    )
+    boilerplate: Path | None = None
+    """Table of shingles that do not count: `streamfilter boilerplate` writes it from a sample of
+    the stream. It holds menus, footers, cookie banners and common phrases. null: all shingles
+    count."""
 
     _table: Table | str | None = PrivateAttr(default=None)
 

@@ -36,18 +36,11 @@ Command = Annotated[
 class OAuthSection(Section):
     """Tokens for SASL OAUTHBEARER by a program, such as a signer for MSK's IAM."""
 
-    command: Command | None = Field(
-        default=None,
-        description="Program and arguments that print a token; no shell is used. It prints the "
-        'token alone, or JSON: {"access_token": …, "expires_in": seconds}, and '
-        'perhaps "principal". null: no program. sasl.oauthbearer.method: oidc needs '
-        "none.",
-    )
-    timeout: Duration = Field(
-        default=parse_duration("10s"), description="The command is killed after this."
-    )
-    lifetime: Duration = Field(
-        default=parse_duration("5m"),
-        description="Lifetime of a token that states none, neither in the JSON nor as a JWT in "
-        "its exp.",
-    )
+    command: Command | None = None
+    """Program and arguments that print a token; no shell is used. It prints the token alone, or
+    JSON: {"access_token": …, "expires_in": seconds}, and perhaps "principal". null: no program.
+    sasl.oauthbearer.method: oidc needs none."""
+    timeout: Duration = parse_duration("10s")
+    """The command is killed after this."""
+    lifetime: Duration = parse_duration("5m")
+    """Lifetime of a token that states none, neither in the JSON nor as a JWT in its exp."""

@@ -1,6 +1,6 @@
 """How the process runs: kafka, http, batch, limits, memory, log; one section a class.
 
-As in `sections`, the descriptions are the manual.
+As in `sections`, the texts under the settings are the manual.
 """
 
 from __future__ import annotations
@@ -35,30 +35,21 @@ def _with_brokers(value: object) -> object:
 class KafkaSection(Section):
     """The clients. The three maps are librdkafka's own properties, passed through."""
 
-    group: Annotated[str, Field(min_length=1, max_length=200)] = Field(
-        default="streamfilter",
-        description="Consumer group. The transactional ids and the changelog topic are named "
-        "after it, too.",
-    )
-    common: Annotated[Properties, BeforeValidator(_with_brokers)] = Field(
-        default=_BROKERS, description="Properties of every client: brokers, TLS, SASL."
-    )
-    consumer: Properties = Field(default={}, description="Properties of consumers only.")
-    producer: Properties = Field(default={}, description="Properties of producers only.")
+    group: Annotated[str, Field(min_length=1, max_length=200)] = "streamfilter"
+    """Consumer group. The transactional ids and the changelog topic are named after it, too."""
+    common: Annotated[Properties, BeforeValidator(_with_brokers)] = _BROKERS
+    """Properties of every client: brokers, TLS, SASL."""
+    consumer: Properties = Field(default={})
+    """Properties of consumers only."""
+    producer: Properties = Field(default={})
+    """Properties of producers only."""
     oauth: OAuthSection = OAuthSection()
-    session_timeout: Duration = Field(
-        default=duration("10s"),
-        description="A process that sends no heartbeat for this long loses its task.",
-    )
-    transaction_timeout: Duration = Field(
-        default=duration("10s"),
-        description="The broker aborts an abandoned transaction after this.",
-    )
-    start_timeout: Duration = Field(
-        default=duration("60s"),
-        description="How long a start waits for a broker. Then it ends with exit 75 (try again "
-        "later).",
-    )
+    session_timeout: Duration = duration("10s")
+    """A process that sends no heartbeat for this long loses its task."""
+    transaction_timeout: Duration = duration("10s")
+    """The broker aborts an abandoned transaction after this."""
+    start_timeout: Duration = duration("60s")
+    """How long a start waits for a broker. Then it ends with exit 75 (try again later)."""
 
     def properties(self, client: Literal["common", "consumer", "producer"]) -> dict[str, str]:
         """Return the librdkafka map of *client* (common included) with its secrets in plain."""
@@ -81,108 +72,76 @@ def _librdkafka(value: Property) -> str:
 class HttpSection(Section):
     """Metrics, health and status. Plain HTTP without passwords: keep it on a private network."""
 
-    host: str = Field(
-        default="127.0.0.1", description="Address to listen on; 0.0.0.0 inside a container."
-    )
-    port: int = Field(default=9464, ge=0, le=65_535, description="Port; 0 takes any free one.")
-    allowed_hosts: tuple[str, ...] = Field(
-        default=(),
-        description="Host names under which / and /status may be requested, such as "
-        "filter.example.com. Addresses, names without a dot and those that end in "
-        '.local, .internal, .svc or .localhost are always allowed. "*" allows every '
-        "name, and with it a page on the Internet that rebinds its name to this host.",
-    )
-    show_payloads: bool = Field(
-        default=False,
-        description="Show the texts of the latest near-duplicates on the page and in /status. "
-        "Anyone that reaches the port can read them.",
-    )
-    stalled_after: Duration = Field(
-        default=duration("60s"), description="If the loop does nothing for this long, /livez fails."
-    )
-    stuck_after: Duration = Field(
-        default=duration("5m"),
-        description="If nothing is committed for this long, although another consumer reads "
-        "records after our positions, /livez fails.",
-    )
-    exit_after: Duration = Field(
-        default=duration("60s"),
-        description="This long after /livez began to fail, the process ends with exit 70, so that "
-        "a supervisor restarts it. 0: it stays.",
-    )
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 inside a container."""
+    port: int = Field(default=9464, ge=0, le=65_535)
+    """Port; 0 takes any free one."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names under which / and /status may be requested, such as filter.example.com. Addresses,
+    names without a dot and those that end in .local, .internal, .svc or .localhost are always
+    allowed. "*" allows every name, and with it a page on the Internet that rebinds its name to this
+    host."""
+    show_payloads: bool = False
+    """Show the texts of the latest near-duplicates on the page and in /status. Anyone that reaches
+    the port can read them."""
+    stalled_after: Duration = duration("60s")
+    """If the loop does nothing for this long, /livez fails."""
+    stuck_after: Duration = duration("5m")
+    """If nothing is committed for this long, although another consumer reads records after our
+    positions, /livez fails."""
+    exit_after: Duration = duration("60s")
+    """This long after /livez began to fail, the process ends with exit 70, so that a supervisor
+    restarts it. 0: it stays."""
 
 
 class BatchSection(Section):
     """A micro-batch: one consume, one transaction. Whatever bound is reached first closes it."""
 
-    documents: int = Field(default=4_000, ge=1, le=10_000, description="Most records of a batch.")
-    bytes: Size = Field(
-        default=size("8Mi"),
-        ge=1_024,
-        description="Most bytes of keys, values and headers of a batch. The tasks of "
-        "`index.scope: partition` share it, and their fetch queues share twice that "
-        "or 16Mi.",
-    )
-    latency: Duration = Field(
-        default=duration("20ms"),
-        description="How long to wait until a batch is full. 0: take what has arrived.",
-    )
-    workers: Workers = Field(
-        default=0,
-        description="Worker processes that read and sketch full batches, some 60 MB each: 0 to "
-        "64. auto: one a core and up to 4, once there was much to do. It starts one "
-        "for texts below 512 characters, and none on one core or for texts of a few "
-        "words. No output depends on it.",
-    )
-    kernel: Literal["auto", "off"] = Field(
-        default="auto",
-        description="What signs texts. auto: the compiled kernel, or numpy where it cannot be "
-        "loaded or compiled; `check` says which, and why. off: numpy. No output depends on it.",
-    )
+    documents: int = Field(default=4_000, ge=1, le=10_000)
+    """Most records of a batch."""
+    bytes: Size = Field(default=size("8Mi"), ge=1_024)
+    """Most bytes of keys, values and headers of a batch. The tasks of `index.scope: partition`
+    share it, and their fetch queues share twice that or 16Mi."""
+    latency: Duration = duration("20ms")
+    """How long to wait until a batch is full. 0: take what has arrived."""
+    workers: Workers = 0
+    """Worker processes that read and sketch full batches, some 60 MB each: 0 to 64. auto: one a
+    core and up to 4, once there was much to do. It starts one for texts below 512 characters, and
+    none on one core or for texts of a few words. No output depends on it."""
+    kernel: Literal["auto", "off"] = "auto"
+    """What signs texts. auto: the compiled kernel, or numpy where it cannot be loaded or compiled;
+    `check` says which, and why. off: numpy. No output depends on it."""
 
 
 class LimitsSection(Section):
     """Bounds on hostile input; what exceeds them is a dead letter."""
 
-    document: Size = Field(
-        default=size("10Mi"), ge=1, description="Most bytes of a record's value."
-    )
-    text_characters: int = Field(
-        default=2_000_000,
-        ge=1,
-        le=100_000_000,
-        description="Most characters of a text, before and after it is normalised.",
-    )
-    depth: int = Field(default=64, ge=1, le=512, description="Deepest nesting of a JSON value.")
-    dead_letter_share: Ratio = Field(
-        default=0.5,
-        description="If a larger share of the records is rejected, the dead-letter "
-        "breaker pauses the service.",
-    )
+    document: Size = Field(default=size("10Mi"), ge=1)
+    """Most bytes of a record's value."""
+    text_characters: int = Field(default=2_000_000, ge=1, le=100_000_000)
+    """Most characters of a text, before and after it is normalised."""
+    depth: int = Field(default=64, ge=1, le=512)
+    """Deepest nesting of a JSON value."""
+    dead_letter_share: Ratio = 0.5
+    """If a larger share of the records is rejected, the dead-letter breaker pauses the service."""
 
 
 class MemorySection(Section):
     """Bounds on the index's memory, whatever its size on disk."""
 
-    index_cache: Size = Field(
-        default=size("128Mi"), ge=1 << 20, description="RocksDB's block cache."
-    )
-    memtable: Size = Field(default=size("64Mi"), ge=1 << 20, description="RocksDB's write buffers.")
-    miss_filter: Size = Field(
-        default=size("192Mi"),
-        description="Filter in RAM (the front) that recognises new keys without reading RocksDB. "
-        "`plan --documents N` prints the size that N documents need.",
-    )
+    index_cache: Size = Field(default=size("128Mi"), ge=1 << 20)
+    """RocksDB's block cache."""
+    memtable: Size = Field(default=size("64Mi"), ge=1 << 20)
+    """RocksDB's write buffers."""
+    miss_filter: Size = size("192Mi")
+    """Filter in RAM (the front) that recognises new keys without reading RocksDB. `plan --documents
+    N` prints the size that N documents need."""
 
 
 class LogSection(Section):
     """Logging to standard error. Payloads and secrets are never logged."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least important level of messages that is written."
-    )
-    format: Literal["auto", "json", "text"] = Field(
-        default="auto",
-        description="json: one object a line; text: for people; auto: text on a terminal, json "
-        "otherwise.",
-    )
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least important level of messages that is written."""
+    format: Literal["auto", "json", "text"] = "auto"
+    """json: one object a line; text: for people; auto: text on a terminal, json otherwise."""
