@@ -8,7 +8,7 @@ LIMITS = {
     # what: (today, wanted)
     "sentences above 25 words": (0, 0),
     "words of the old dialect": (0, 0),
-    "methods of a class": (32, 20),
+    "methods of a class": (26, 20),
     "files of a folder, verbs apart": (14, 14),
     "lines of a function": (67, 60),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 
 import click
@@ -67,12 +68,13 @@ def command(
     showcase = _showcase_for(config)
     pages = Pages(health, metrics, showcase, _shown_of(config))
     signals = Interruption()
+    stalled = partial(metrics.count, "stalls_total")
     http, exit_after = config.http, config.http.exit_after.total_seconds()
     with (
         signals.listening(again=None),
         Server(http.host, http.port, pages=pages, allowed_hosts=http.allowed_hosts) as server,
         Notifier(health),
-        Watchdog(health, exit_after=exit_after, stalled=metrics.stalled, stopping=signals.came),
+        Watchdog(health, exit_after=exit_after, stalled=stalled, stopping=signals.came),
     ):
         logger.info("listening on http://%s:%d", *server.address)
         serve(

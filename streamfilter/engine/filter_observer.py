@@ -23,9 +23,12 @@ from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import Record
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.capacity import expected_bytes
-from streamfilter.monitoring.index_totals import IndexTotals
+from streamfilter.monitoring.catalogue import ROCKSDB
 from streamfilter.monitoring.web.showcase import Showcase
 from streamfilter.quality.live.audit_scan import Round
+
+_TOTALS = ("index_documents", "index_windows", "index_horizon_documents", "changelog_offset")
+"""Gauges of all open indexes together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class FilterObserver:
         self.process, self._metrics = process, process.metrics
         self._destinations, self._retention = destinations, retention
         self._showcase = showcase or Showcase()
-        self._indexes: dict[Index, IndexTotals] = {}
+        self._indexes: dict[Index, tuple[int, ...]] = {}
+        """By index: the figures of `_TOTALS`."""
         self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
         """By changelog: its first offset, and the number of records that are not needed."""
@@ -97,12 +101,8 @@ class FilterObserver:
     def holding(self, index: Index) -> None:
         """Show the size of an index that is open."""
         progress = index.progress
-        self._indexes[index] = IndexTotals(
-            documents=len(index),
-            windows=len(index.windows),
-            horizon=progress.horizon,
-            changelog_offset=progress.changelog_offset,
-        )
+        held = len(index), len(index.windows)
+        self._indexes[index] = (*held, progress.horizon, progress.changelog_offset)
         self._show_totals()
 
     def closed(self, index: Index) -> None:
@@ -112,9 +112,10 @@ class FilterObserver:
             self._show_totals()
 
     def _show_totals(self) -> None:
-        totals = IndexTotals.together(self._indexes.values())
-        self._metrics.index(totals)
-        self.process.health.report(documents=totals.documents)
+        sums = map(sum, zip((0,) * len(_TOTALS), *self._indexes.values(), strict=True))
+        totals = dict(zip(_TOTALS, sums, strict=True))
+        self._metrics.set(**totals)
+        self.process.health.report(documents=totals["index_documents"])
 
     def occupying(self, index: Index, usage: Usage) -> None:
         """Show the disk space that an index takes, and the free space."""
@@ -125,12 +126,12 @@ class FilterObserver:
         for each in usages:
             properties.update(each.properties)
         stamps = [each.oldest for each in usages if each.oldest > 0]
-        self._metrics.occupied(
-            sum(each.index for each in usages),
-            expected=sum(starmap(self._expected, self._usages.items())),
-            free=usage.free,
-            oldest=min(stamps, default=nan) / 1000,
-            properties=properties,
+        self._metrics.set(
+            index_bytes=sum(each.index for each in usages),
+            index_expected_bytes=sum(starmap(self._expected, self._usages.items())),
+            disk_free_bytes=usage.free,
+            index_oldest_timestamp_seconds=min(stamps, default=nan) / 1000,
+            **{f"rocksdb_{name}": properties.get(name, nan) for name, _ in ROCKSDB},
         )
 
     def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
@@ -140,13 +141,14 @@ class FilterObserver:
         else:
             self._changelogs[changelog] = start, max(0, needed - start)
         known = self._changelogs.values()
-        self._metrics.changelog(*(map(sum, zip(*known, strict=True)) if known else (nan, nan)))
+        start_, surplus = map(sum, zip(*known, strict=True)) if known else (nan, nan)
+        self._metrics.set(changelog_start_offset=start_, changelog_surplus_records=surplus)
 
     def changelog_fault(self, fault: str, changelog: str, *, there: bool) -> None:
         """Show whether a *changelog* cannot restore its index (`catalogue.CHANGELOG_FAULTS`)."""
         known = self._faults.setdefault(fault, set())
         (known.add if there else known.discard)(changelog)
-        self._metrics.changelog_faults(fault, len(known))
+        self._metrics.set(fault, changelog_faults=len(known))
 
     def _expected(self, index: Index, usage: Usage) -> float:
         progress = index.progress

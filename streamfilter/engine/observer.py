@@ -100,9 +100,9 @@ class Observer:
     def rebalanced(self, moves: Moves) -> None:
         """Count a rebalance of the group."""
         if moves.gone:
-            self.metrics.rebalance("lost" if moves.lost else "revoked")
+            self.metrics.count("rebalances_total", "lost" if moves.lost else "revoked")
         if moves.gained:
-            self.metrics.rebalance("assigned")
+            self.metrics.count("rebalances_total", "assigned")
 
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
         """Show the tasks of this process."""
@@ -119,7 +119,7 @@ class Observer:
 
     def restoring(self, remaining: int) -> None:
         """Show how many changelog records are still to be applied."""
-        self.metrics.restoring(remaining)
+        self.metrics.set(restore_remaining_records=remaining)
         self.health.report(restore_remaining=remaining)
 
     def followed(self, task: str, by: str) -> None:

@@ -7,7 +7,8 @@ objects are created only at a scrape, from numbers of one moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from math import nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,10 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from streamfilter.monitoring.catalogue import CATALOGUE, Metric, MetricKind
+from streamfilter.quality.live.figures import Figure
+from streamfilter.similarity.estimators import Estimate
 
-__all__ = ["Exposition", "Family", "Histogram", "Key", "Series"]
+__all__ = ["Exposition", "Family", "Histogram", "Series"]
 
 Values = NDArray[np.float64]
 Key = tuple[str, str]
@@ -50,14 +53,40 @@ class Histogram:
         return list(zip(names, np.cumsum(self.counts).tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
 class Series:
-    """All series of one moment."""
+    """All series of a process, each with its value; the caller holds a lock."""
 
-    numbers: Mapping[Key, float]
-    histograms: Mapping[Key, Histogram]
-    infos: Mapping[str, Sequence[str]]
-    """Label values of the INFO metrics that are known."""
+    def __init__(self) -> None:
+        self.numbers: dict[Key, float] = {}
+        self.histograms: dict[Key, Histogram] = {}
+        self.infos: dict[str, Sequence[str]] = {}
+        """Label values of the INFO metrics that are known."""
+        for metric in CATALOGUE:
+            for key in ((metric.name, value) for value in metric.values or ("",)):
+                if metric.kind is MetricKind.HISTOGRAM:
+                    self.histograms[key] = Histogram(metric.buckets)
+                elif metric.kind is not MetricKind.INFO:
+                    self.numbers[key] = nan if metric.kind is MetricKind.UNKNOWN_GAUGE else 0.0
+
+    def add(self, name: str, amount: float, value: str = "") -> None:
+        """Add *amount* to a counter; a KeyError: the series is not declared."""
+        self.numbers[name, value] += amount
+
+    def add_each(self, name: str, amounts: Mapping[Any, float]) -> None:
+        """Add the amounts of a counter by the value of its label."""
+        for value, amount in amounts.items():
+            self.add(name, amount, value)
+
+    def show(self, name: str, figure: Figure | Estimate) -> None:
+        """Set a figure and its bounds; an unknown one is NaN, not its last value."""
+        ends = {"": figure.value, "_lower": figure.lower, "_upper": figure.upper}
+        for end, number in ends.items():
+            self.numbers[name + end, ""] = nan if number is None else number
+
+    def observe(self, name: str, values: NDArray[Any], value: str = "") -> None:
+        """Add *values* to a histogram."""
+        if len(values):
+            self.histograms[name, value].observe(np.asarray(values, np.float64))
 
     def families(self) -> list[Family]:
         """Return the metric families for prometheus-client, in the catalogue's order."""

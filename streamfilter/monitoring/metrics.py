@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import streamfilter
 from streamfilter.entities.held_out import NO_POOLS, valid_share
@@ -23,27 +22,19 @@ from streamfilter.matching.verdict.counts import Counts
 from streamfilter.model import Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import (
-    CATALOGUE,
     INPUT_TOPICS,
     PAUSES,
-    ROCKSDB,
     SIMILARITIES,
     VERIFICATIONS,
     WITHHELD,
-    Metric,
-    MetricKind,
 )
-from streamfilter.monitoring.exposition import Exposition, Family, Histogram, Key, Series
-from streamfilter.monitoring.index_totals import IndexTotals
-from streamfilter.process.health import Cause, Health, State
+from streamfilter.monitoring.exposition import Exposition, Family, Series
+from streamfilter.process.health import Health, State
 from streamfilter.quality.live.audit_sample import DOUBTS, doubts_of
 from streamfilter.quality.live.audit_scan import Round
 from streamfilter.quality.live.figures import RECORDS, SAMPLED, Figure, Quality
-from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.text.boilerplate import LEFT, table_of
-
-Values = NDArray[np.float64]
 
 __all__ = ["BatchReport", "Metrics"]
 
@@ -66,6 +57,9 @@ class Metrics:
             wall: Unix time, for the age of waiting records.
         """
         self._lock = threading.Lock()
+        self._series = Series()
+        self._series.infos["build_info"] = (streamfilter.__version__, platform.python_version())
+        self._numbers = self._series.numbers
         self._health = health
         self._clock, self._wall = clock, wall
         self._lapped = clock()
@@ -74,32 +68,7 @@ class Metrics:
         self._shadow = False
         self._quality = Quality()
         self._held_out = NO_POOLS
-        self._infos: dict[str, tuple[str, ...]] = {}
-        self._numbers: dict[Key, float] = {}
-        self._histograms: dict[Key, Histogram] = {}
-        for metric in CATALOGUE:
-            for value in metric.values or ("",):
-                self._create(metric, value)
-        self._infos["build_info"] = (streamfilter.__version__, platform.python_version())
         self._exposition = Exposition(self.families)
-
-    def _create(self, metric: Metric, value: str) -> None:
-        if metric.kind is MetricKind.HISTOGRAM:
-            self._histograms[metric.name, value] = Histogram(metric.buckets)
-        elif metric.kind is not MetricKind.INFO:
-            start = math.nan if metric.kind is MetricKind.UNKNOWN_GAUGE else 0.0
-            self._numbers[metric.name, value] = start
-
-    def _add(self, name: str, amount: float, value: str = "") -> None:
-        self._numbers[name, value] += amount  # KeyError: the series is not declared
-
-    def _add_each(self, name: str, amounts: Mapping[Any, int]) -> None:
-        for value, amount in amounts.items():
-            self._add(name, amount, value)
-
-    def _observe(self, name: str, values: Values, value: str = "") -> None:
-        if len(values):
-            self._histograms[name, value].observe(np.asarray(values, np.float64))
 
     def describe(
         self,
@@ -116,8 +85,8 @@ class Metrics:
         """
         shape = (scheme.fingerprint, scheme.slots, scheme.bands, scheme.rows, f"{threshold:g}")
         with self._lock:
-            self._infos["scheme_info"] = tuple(map(str, shape))
-            self._infos["output_info"] = (mode, duplicates_mode)
+            self._series.infos["scheme_info"] = tuple(map(str, shape))
+            self._series.infos["output_info"] = (mode, duplicates_mode)
             if digest := scheme.normalisation.boilerplate:
                 shares = zip(LEFT, table_of(digest).sample.shares, strict=True)
                 for left, share in shares:
@@ -130,103 +99,86 @@ class Metrics:
 
     def batch(self, report: BatchReport) -> None:
         """Count one batch, after its commit; a scrape sees all of it or nothing."""
-        records = sum(report.verdicts.values())
+        records, applied = sum(report.verdicts.values()), report.applied
+        series, forgotten = self._series, report.forgotten
         with self._lock:
-            self._add("records_consumed_total", records)
-            self._add("consumed_bytes_total", report.consumed_bytes)
-            self._add("changelog_bytes_total", report.changelog_bytes)
-            self._add_each("documents_total", report.verdicts)
-            self._add_each("passthrough_total", report.passthrough)
-            self._add_each("dropped_total", report.dropped)
-            self._add_each("dead_letters_total", report.dead_letters)
-            self._add_each("records_produced_total", report.produced)
-            self._judge_quality(report)
-            self._add("longer_keys_total", report.applied.longer)
-            self._add("bucket_overflows_total", report.applied.overflows)
-            self._add("faintly_listed_documents_total", report.applied.faint)
-            self._add("unlisted_documents_total", report.applied.unlisted)
-            self._add("expired_documents_total", report.applied.expired)
-            forgotten = report.forgotten.own + report.applied.removed
-            self._add("forgotten_documents_total", forgotten)
-            self._add("unknown_tombstones_total", report.forgotten.unknown)
-            self._add("updates_total", report.forgotten.updates)
-            self._add("same_id_duplicates_total", report.same_id)
-            self._observe("batch_documents", np.array([records], np.float64))
+            series.add("records_consumed_total", records)
+            series.add("consumed_bytes_total", report.consumed_bytes)
+            series.add("changelog_bytes_total", report.changelog_bytes)
+            series.add_each("documents_total", report.verdicts)
+            series.add_each("passthrough_total", report.passthrough)
+            series.add_each("dropped_total", report.dropped)
+            series.add_each("dead_letters_total", report.dead_letters)
+            series.add_each("records_produced_total", report.produced)
+            if self._shadow:
+                withheld = {verdict: report.verdicts.get(verdict, 0) for verdict in WITHHELD}
+                series.add_each("shadow_withheld_total", withheld)
+            series.add("matches_total", len(report.matched))
+            series.add("false_positive_probability_sum_total", report.wrong)
+            series.add("longer_keys_total", applied.longer)
+            series.add("bucket_overflows_total", applied.overflows)
+            series.add("faintly_listed_documents_total", applied.faint)
+            series.add("unlisted_documents_total", applied.unlisted)
+            series.add("expired_documents_total", applied.expired)
+            series.add("forgotten_documents_total", forgotten.own + applied.removed)
+            series.add("unknown_tombstones_total", forgotten.unknown)
+            series.add("updates_total", forgotten.updates)
+            series.add("same_id_duplicates_total", report.same_id)
+            series.observe("batch_documents", np.array([records]))
             if report.ages_seconds is not None:
-                self._observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))
+                series.observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))
             for counts in report.counts:
                 self._judged(counts)
 
-    def _judge_quality(self, report: BatchReport) -> None:
-        if self._shadow:
-            verdicts = report.verdicts
-            self._add_each("shadow_withheld_total", {v: verdicts.get(v, 0) for v in WITHHELD})
-        self._add("matches_total", len(report.matched))
-        self._add("false_positive_probability_sum_total", report.wrong)
-
-    def audited(self, found: Round) -> None:
-        """Count a round of the audit, and export the figures of the latest rounds."""
-        with self._lock:
-            self._add("audit_arrivals_total", len(found.hashes))
-            self._add("audit_comparisons_total", found.comparisons)
-            self._add_each("audit_results_total", found.results)
-            self._add_each("audit_missed_total", found.by_cause)
-            self._reliability(found)
-            self._quality.audited(found)
-            window = self._quality.window()
-            self._show("audit_recall", window.recall())
-            self._show("audit_recall_equal", window.recall_equal())
-            self._show("audit_precision", window.precision())
-            for figure, watch in self._quality.changes.items():
-                score = math.nan if watch.share is None else watch.share
-                self._numbers["audit_change_score", figure] = score
-                self._numbers["audit_changes_total", figure] = watch.changes
-
-    def _reliability(self, found: Round) -> None:
-        """Count how often near-duplicates were wrong, by their stated probability of it."""
-        known = found.doubting
-        doubts, wrong = found.doubts[known], found.named[known] == 0
-        ranges = doubts_of(doubts)
-        for name, weights in (("verdicts", None), ("told", doubts), ("wrong", wrong)):
-            sums = np.bincount(ranges, weights, minlength=len(DOUBTS)).tolist()
-            for edge, amount in zip(DOUBTS, sums, strict=True):
-                self._add(f"reliability_{name}_total", amount, f"{edge:g}")
-
-    def _show(self, name: str, figure: Figure | Estimate) -> None:
-        """Export a figure; an unknown bound is NaN, not its last value."""
-        ends = {"": figure.value, "_lower": figure.lower, "_upper": figure.upper}
-        for end, number in ends.items():
-            self._numbers[name + end, ""] = math.nan if number is None else number
-
     def _judged(self, counts: Counts) -> None:
-        self._add("candidates_total", int(counts.candidates.sum()))
-        self._observe("candidates_per_document", counts.candidates.astype(np.float64))
-        self._observe("candidate_similarity", counts.confirmed, "confirmed")
-        self._observe("candidate_similarity", counts.rejected, "rejected")
+        series = self._series
+        series.add("candidates_total", int(counts.candidates.sum()))
+        series.observe("candidates_per_document", counts.candidates)
+        series.observe("candidate_similarity", counts.confirmed, "confirmed")
+        series.observe("candidate_similarity", counts.rejected, "rejected")
         verified = {"confirmed": len(counts.confirmed), "rejected": len(counts.rejected)}
         others = {
             "skipped": counts.skipped, "missing": counts.missing, "differs": counts.differing,
             "too_old": counts.too_old,
         }  # fmt: skip
-        self._add_each("verifications_total", verified | others)
-        self._add_each("boilerplate_documents_total", counts.left)
+        series.add_each("verifications_total", verified | others)
+        series.add_each("boilerplate_documents_total", counts.left)
         self._held_out += counts.held_out
         for name, pool in counts.held_out.pools.items():
-            self._add("held_out_pairs_total", pool.pairs, name)
-            self._add("held_out_difference_total", pool.total, name)
-        self._show("held_out_valid_share", valid_share(self._held_out) or Figure())
+            series.add("held_out_pairs_total", pool.pairs, name)
+            series.add("held_out_difference_total", pool.total, name)
+        series.show("held_out_valid_share", valid_share(self._held_out) or Figure())
+
+    def audited(self, found: Round) -> None:
+        """Count a round of the audit, and export the figures of the latest rounds."""
+        series = self._series
+        with self._lock:
+            series.add("audit_arrivals_total", len(found.hashes))
+            series.add("audit_comparisons_total", found.comparisons)
+            series.add_each("audit_results_total", found.results)
+            series.add_each("audit_missed_total", found.by_cause)
+            _add_reliability(series, found)
+            self._quality.audited(found)
+            window = self._quality.window()
+            series.show("audit_recall", window.recall())
+            series.show("audit_recall_equal", window.recall_equal())
+            series.show("audit_precision", window.precision())
+            for figure, watch in self._quality.changes.items():
+                score = math.nan if watch.share is None else watch.share
+                self._numbers["audit_change_score", figure] = score
+                self._numbers["audit_changes_total", figure] = watch.changes
 
     def stages(self, seconds: Mapping[str, float]) -> None:
         """Observe one batch's time in each of `catalogue.STAGES`."""
         with self._lock:
             for stage, duration in seconds.items():
-                self._observe("stage_seconds", np.array([duration]), stage)
+                self._series.observe("stage_seconds", np.array([duration]), stage)
 
     def transaction(self, outcome: str, seconds: float, *, now: float | None = None) -> None:
         """Count a transaction (`catalogue.TRANSACTIONS`); *now* is its commit's Unix time."""
         with self._lock:
-            self._add("transactions_total", 1, outcome)
-            self._observe("transaction_seconds", np.array([seconds]))
+            self._series.add("transactions_total", 1, outcome)
+            self._series.observe("transaction_seconds", np.array([seconds]))
             if now is not None:
                 self._numbers["last_commit_timestamp_seconds", ""] = now
 
@@ -237,7 +189,7 @@ class Metrics:
         """
         with self._lock:
             now = self._clock()
-            self._add("activity_seconds_total", now - self._lapped, activity)
+            self._series.add("activity_seconds_total", now - self._lapped, activity)
             self._lapped = now
 
     def lag(self, records: float, waiting_since: float | None) -> None:
@@ -264,77 +216,26 @@ class Metrics:
             for reason in PAUSES:
                 self._numbers["paused_partitions", reason] = paused.get(reason, 0)
 
-    def rebalance(self, event: str) -> None:
-        """Count a change of ownership (`catalogue.REBALANCES`)."""
+    def count(self, name: str, label: str = "") -> None:
+        """Add one to the counter *name*, such as ``stalls_total`` by its cause."""
         with self._lock:
-            self._add("rebalances_total", 1, event)
+            self._series.add(name, 1, label)
 
-    def stalled(self, cause: Cause) -> None:
-        """Count that the process stopped being live."""
+    def set(self, label: str = "", /, **numbers: float) -> None:
+        """Set gauges by their names; NaN: unknown."""
         with self._lock:
-            self._add("stalls_total", 1, cause)
-
-    def restoring(self, remaining: int) -> None:
-        """Set the number of changelog records still to be applied."""
-        self._set(restore_remaining_records=remaining)
-
-    def index(self, held: IndexTotals) -> None:
-        """Set how many documents all indexes of the process hold, and their position."""
-        self._set(
-            index_documents=held.documents,
-            index_windows=held.windows,
-            index_horizon_documents=held.horizon,
-            changelog_offset=held.changelog_offset,
-        )
-
-    def changelog(self, start: float, surplus: float) -> None:
-        """Set the start offset and the surplus records of all changelogs; NaN if unknown."""
-        self._set(changelog_start_offset=start, changelog_surplus_records=surplus)
-
-    def changelog_faults(self, fault: str, count: int) -> None:
-        """Set the number of changelogs with this *fault*."""
-        with self._lock:
-            self._numbers["changelog_faults", fault] = count
-
-    def occupied(
-        self,
-        bytes: int,
-        *,
-        expected: float,
-        free: int,
-        oldest: float,
-        properties: Mapping[str, float],
-    ) -> None:
-        """Set the disk usage of the indexes.
-
-        Args:
-            bytes: On disk, now.
-            expected: Once their retention is reached, or NaN.
-            free: Left on the file system.
-            oldest: A Unix time, or NaN.
-            properties: RocksDB's.
-        """
-        known = {f"rocksdb_{name}": properties.get(name, math.nan) for name, _ in ROCKSDB}
-        self._set(
-            index_bytes=bytes,
-            index_expected_bytes=expected,
-            disk_free_bytes=free,
-            index_oldest_timestamp_seconds=oldest,
-            **known,
-        )
+            for name, number in numbers.items():
+                if (name, label) not in self._numbers:
+                    raise KeyError(f"{name} {label} is not declared")
+                self._numbers[name, label] = number
 
     def kafka(self, client: str, added: Mapping[str, float], levels: Mapping[str, float]) -> None:
         """Add librdkafka's statistics of one role: growth of counters, and gauges."""
         with self._lock:
             for name, amount in added.items():
-                self._add(f"kafka_{name}_total", amount, client)
+                self._series.add(f"kafka_{name}_total", amount, client)
             for name, level in levels.items():
                 self._numbers[f"kafka_{name}", client] = level
-
-    def _set(self, **numbers: float) -> None:
-        with self._lock:
-            for name, number in numbers.items():
-                self._numbers[name, ""] = number
 
     def value(self, name: str, label: str = "") -> float:
         """Return one counter or gauge by its name without prefix; for the live table and tests."""
@@ -359,7 +260,9 @@ class Metrics:
     def similarities(self) -> dict[str, list[float]]:
         """Return the histogram of verified similarities: upper edges and counts."""
         with self._lock:
-            held = {o: self._histograms["candidate_similarity", o] for o in VERIFICATIONS[:2]}
+            held = {
+                o: self._series.histograms["candidate_similarity", o] for o in VERIFICATIONS[:2]
+            }
             counted = {outcome: each.counts[:-1].tolist() for outcome, each in held.items()}
         return {"edges": list(SIMILARITIES), **counted}
 
@@ -372,8 +275,18 @@ class Metrics:
             if self._waiting is not None and self._numbers["consumer_lag_records", ""] > 0:
                 age = max(0.0, self._wall() - self._waiting)
                 self._numbers["consumer_lag_seconds", ""] = age
-            return Series(self._numbers, self._histograms, self._infos).families()
+            return self._series.families()
 
     def expose(self, accept: str = "") -> tuple[str, bytes]:
         """Return (content type, body) of a scrape in the format that *accept* asks for."""
         return self._exposition.text(accept)
+
+
+def _add_reliability(series: Series, found: Round) -> None:
+    """Count how often near-duplicates were wrong, by their stated probability of it."""
+    known = found.doubting
+    doubts, wrong = found.doubts[known], found.named[known] == 0
+    for name, weights in (("verdicts", None), ("told", doubts), ("wrong", wrong)):
+        sums = np.bincount(doubts_of(doubts), weights, minlength=len(DOUBTS)).tolist()
+        amounts = {f"{edge:g}": amount for edge, amount in zip(DOUBTS, sums, strict=True)}
+        series.add_each(f"reliability_{name}_total", amounts)

@@ -25,7 +25,6 @@ from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import ACTIVITIES, STAGES
-from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.logs import configure
 from streamfilter.quality.live.audit import Audit, Rates
@@ -139,5 +138,5 @@ def _count(metrics: Metrics, judgement: Judgement) -> None:
     for activity in ACTIVITIES:
         metrics.spent(activity)
     metrics.transaction("committed", 0.01, now=0.0)
-    metrics.index(IndexTotals(n, windows=1, horizon=0, changelog_offset=n))
+    metrics.set(index_documents=n, index_windows=1, changelog_offset=n)
     metrics.lag(0, None)

@@ -133,8 +133,8 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         ),
         Edit(
             "streamfilter/monitoring/metrics.py",
-            '            self._add("batches_total", 1)\n',
-            anchor='            self._add("records_consumed_total", records)\n',
+            '            series.add("batches_total", 1)\n',
+            anchor='            series.add("records_consumed_total", records)\n',
         ),
         Printed("deploy/README.md", "streamfilter.monitoring.metrics_reference"),
     ],

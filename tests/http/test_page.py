@@ -55,7 +55,9 @@ def pages():
     counts = Counts(np.array([0, 1]), np.array([0.9167]), np.array([0.4, 0.55]))
     metrics.batch(BatchReport.of(decisions, counts=[counts]))
     metrics.audited(a_round(near=40, unique=50, missed=10))
-    metrics.occupied(25_300_000, expected=8e7, free=1, oldest=1.7e9, properties={})
+    metrics.set(
+        index_bytes=25_300_000, index_expected_bytes=8e7, index_oldest_timestamp_seconds=1.7e9
+    )
     showcase = Showcase(read)
     records = [record(0, ORIGINAL), record(1, COPY)]
     showcase.batch(records, decisions, lambda row: f"doc-{row} {HOSTILE}")

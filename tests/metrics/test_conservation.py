@@ -31,7 +31,6 @@ from streamfilter.model import (
     Verdict,
 )
 from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
-from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.quality.live import audit_sample
@@ -242,13 +241,11 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics.lag(5, 0.5)
     metrics.spent("commit")
     metrics.partitions(4, topics=(1, 0), disk=1)
-    metrics.rebalance("lost")
-    metrics.index(IndexTotals(10, windows=2, horizon=3, changelog_offset=9))
-    metrics.changelog(3, 0)
-    metrics.occupied(5, expected=9.0, free=1, oldest=0.0, properties={"front_keys": 3.0})
+    metrics.count("rebalances_total", "lost")
+    metrics.set(index_documents=10, changelog_start_offset=3, index_bytes=5, rocksdb_front_keys=3.0)
+    metrics.set("settings", changelog_faults=1)
     metrics.kafka("data", {"requests": 3}, {"brokers_up": 1})
     metrics.audited(a_round(near=3, unique=5, missed=1))
-    metrics.restoring(3)
     after = scraped(metrics)
     assert after.keys() == before.keys()
     assert len(after) <= 600
@@ -261,7 +258,8 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda metrics: metrics.rebalance("panic"),
+        lambda metrics: metrics.count("rebalances_total", "panic"),
+        lambda metrics: metrics.set("panic", changelog_faults=1),
         lambda metrics: metrics.transaction("maybe", 1.0),
         lambda metrics: metrics.stages({"lunch": 1.0}),
         lambda metrics: metrics.batch(BatchReport({}, produced={"elsewhere": 1})),

@@ -12,6 +12,7 @@ from importlib.resources import files
 from math import isnan
 
 import streamfilter
+from streamfilter import monitoring
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.web.showcase import Showcase, Shown
 from streamfilter.process.health import Health, instance
@@ -52,7 +53,7 @@ class Pages:
         path = path.partition("?")[0]
         if path in STATIC:
             name, content_type = STATIC[path]
-            return 200, content_type, files(__package__).joinpath("page", name).read_bytes()
+            return 200, content_type, files(monitoring).joinpath("page", name).read_bytes()
         page = self._table.get(path)
         if page is None:
             known = sorted([*STATIC, *self._table])
