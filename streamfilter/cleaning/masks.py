@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
+from itertools import product
 from typing import Any
 
 from streamfilter.cleaning.lines import without_surrogates
@@ -55,16 +56,28 @@ _PATH = re.compile(
     r"(?<![\w/.:\\])(?:[a-z]:\\|~?/|\.{1,2}/)[\w.@%+~-]++(?:[/\\][\w.@%+~-]++)++[/\\]?",
     re.IGNORECASE,
 )
+_LETTER, _DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"\d")
 _NUMBER = re.compile(r"\d++(?:[.,'’\u00a0\u202f]\d++)*+")
 
 
 def _address(found: re.Match[str]) -> str:
-    """Return ``ip`` for an address of IPv4 or IPv6, with its port if it has one."""
+    """Return ``ip`` for an address of IPv4 or IPv6, with its port if it has one.
+
+    An address has a digit: ``dead::beef`` is a name in a program.
+    """
     text = found[0]
+    if not _DIGIT.search(text):
+        return text
     for host in dict.fromkeys((text, text.rstrip(".:"))):
         if _is_address(host.partition("%")[0]):
             return "ip" + text[len(host) :]
     return text
+
+
+def _path(found: re.Match[str]) -> str:
+    """Return ``path`` for a path with a letter, but not for ``/r/news/top``: a forum's name."""
+    text = found[0]
+    return "path" if _LETTER.search(text) and not text.startswith(("/r/", "/u/")) else text
 
 
 def _is_address(host: str) -> bool:
@@ -95,7 +108,7 @@ MASKS: dict[str, Step] = {
     "uuid": _replacing(_UUID, "uuid", where=lambda text: text.count("-") >= 4),
     "timestamp": _replacing(_TIMESTAMP, "timestamp"),
     "ip": _replacing(_IP, _address),
-    "path": _replacing(_PATH, "path"),
+    "path": _replacing(_PATH, _path),
     "hex": _replacing(_HEX, "hex"),
     "number": _replacing(_NUMBER, "0"),
 }
@@ -136,12 +149,16 @@ def _user_step(pattern: str, replacement: str) -> Step:
     options.log_errors = False
     try:
         compiled: Any = re2.compile(pattern, options)
+        empty = compiled.search("") is not None or _can_be_empty(pattern, re2, options)
     except re2.error as error:
         why = error.args[0] if error.args else ""
         why = why.decode(errors="replace") if isinstance(why, bytes) else why
         raise ValueError(f"{pattern!r} is no pattern of RE2: {why}") from None
-    if compiled.search("") is not None:
-        raise ValueError(f"{pattern!r} matches an empty text; write + where it has *")
+    if empty:
+        raise ValueError(
+            f"{pattern!r} matches an empty text at some place; write + where it has *, and a "
+            "character beside \\b, ^ or $"
+        )
     if not compiled.sub("", EXAMPLE).strip():
         raise ValueError(f"{pattern!r} matches a whole text: nothing would be left to compare")
 
@@ -150,3 +167,20 @@ def _user_step(pattern: str, replacement: str) -> Step:
         return found
 
     return step
+
+
+def _can_be_empty(pattern: str, re2: Any, options: Any) -> bool:
+    """Return whether *pattern* matches nothing between two characters, as ``\\b`` does.
+
+    What matches there depends only on the kinds of these two. An open ``\\Q`` ends with ``\\E``.
+    """
+    kinds = ("", "a", " ", "\n")
+    for before, after in product(kinds, kinds):
+        around = rf"\A(?s:.{{{len(before)}}})(?:%s)(?s:.{{{len(after)}}})\z"
+        try:
+            probe = re2.compile(around % pattern, options)
+        except re2.error:
+            probe = re2.compile(around % (pattern + r"\E"), options)
+        if probe.search(before + after) is not None:
+            return True
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import translate
+from itertools import chain
 
 PARAMETERS = (
     "utm_*", "mtm_*", "pk_*", "piwik_*", "matomo_*", "hsa_*", "oly_*", "vero_*", "_hs*", "__hs*",
@@ -15,17 +16,22 @@ PARAMETERS = (
 )  # fmt: skip
 """Names of such parameters, after the public lists of browsers and of their blockers."""
 
+_AND = re.compile("&(?:amp;)?", re.IGNORECASE)
 _TRACKING = re.compile("|".join(map(translate, PARAMETERS)), re.IGNORECASE)
 
 
 def untracked(address: str) -> str:
     """Return *address* without its tracking parameters; all else stays as it is.
 
+    ``&amp;``, as HTML writes it, parts parameters like ``&``.
     Example: ``https://a.org/x?utm_source=n&id=7#top`` becomes ``https://a.org/x?id=7#top``.
     """
     rest, hash_, fragment = address.partition("#")
     base, question, query = rest.partition("?")
     if not question:
         return address
-    kept = [each for each in query.split("&") if not _TRACKING.fullmatch(each.partition("=")[0])]
-    return base + ("?" if kept else "") + "&".join(kept) + hash_ + fragment
+    signs = ["", *_AND.findall(query)]
+    pairs = zip(signs, _AND.split(query), strict=True)
+    kept = [pair for pair in pairs if not _TRACKING.fullmatch(pair[1].partition("=")[0])]
+    joined = "".join(chain.from_iterable(kept)).removeprefix(kept[0][0] if kept else "")
+    return base + ("?" if kept else "") + joined + hash_ + fragment

@@ -74,7 +74,7 @@ def command(
     topic = topic_sample.written_by_commands(config)
     try:
         feed = Feed(plain_producer(config, FEEDING), topic, partition=None)
-        encode, sent = encoding(config), 0
+        encode, sent = encoding(config, topic), 0
         with interruption.listening(again=None):
             for story in _paced(seed, rate, seconds, interruption):
                 sent += 1
@@ -112,12 +112,12 @@ def _paced(
         interruption.wait(TURN_SECONDS)
 
 
-def encoding(config: Config) -> Encode:
-    """Return what makes values of stories; of Avro, once the registry knows their schema."""
+def encoding(config: Config, topic: str) -> Encode:
+    """Return what makes values for *topic*; of Avro, once the registry knows their schema."""
     registry = registry_for(config) if config.input.format == "avro" else None
     if registry is None:
         return as_json
-    subject = subject_of(config.input.first)
+    subject = subject_of(topic)
     id_ = schemas_awaited(
         waiting_of(config), lambda: registry.register(subject, "AVRO", AVRO_SCHEMA)
     )

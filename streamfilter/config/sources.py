@@ -59,16 +59,21 @@ def read_settings(
     return settings
 
 
-def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def overlay(
+    below: Mapping[str, Any], above: Mapping[str, Any], *, sections: bool = True
+) -> dict[str, Any]:
     """Return *below* with *above* laid over it; mappings merge, all else replaces.
 
-    An empty section (``consumer:`` with nothing behind it) reads as null and changes nothing.
+    An empty section (``consumer:`` with nothing behind it) reads as null and changes nothing. With
+    *sections*, the keys are sections, and an empty mapping is such a one. Deeper, ``{}`` is a
+    value: it replaces the mapping below it.
     """
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
-        if isinstance(value, Mapping):
-            merged[key] = overlay(under if isinstance(under, Mapping) else {}, value)
+        if isinstance(value, Mapping) and (value or sections):
+            under = under if isinstance(under, Mapping) else {}
+            merged[key] = overlay(under, value, sections=False)
         elif not (value is None and isinstance(under, Mapping)):
             merged[key] = value
     return merged

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,15 +207,21 @@ def _name(one: str, other: str) -> float:
 @lru_cache(maxsize=16_384)
 def _alike(one: str, other: str) -> float:
     """Return the similarity of two words of names, 0 if they are two names."""
-    from rapidfuzz.distance import OSA
-
     if one == other:
         return 1.0
     if len(one) == 1 or len(other) == 1:
         return INITIAL if one[0] == other[0] else 0.0
     if NICKNAMES.get(one, _NO_NAMES) & NICKNAMES.get(other, _NO_NAMES):
         return SHORT_FORM
-    return float(OSA.normalized_similarity(one, other, score_cutoff=WORD_FLOOR))
+    return _similarity()(one, other, score_cutoff=WORD_FLOOR)
+
+
+@cache
+def _similarity() -> Callable[..., float]:
+    """Return the similarity of two words; it is of an extra, so it is imported at its first use."""
+    from rapidfuzz.distance import OSA
+
+    return OSA.normalized_similarity
 
 
 def _addresses(one: Sequence[str], other: Sequence[str]) -> F64:

@@ -17,6 +17,7 @@ from streamfilter.files.formats.lines import lines_of
 from streamfilter.files.inputs import copy_first, documents_of, pass_over, records_in
 from streamfilter.files.run import FileRun, filter_files, no_progress
 from streamfilter.files.state import scratch
+from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.matching.verdict import envelope
 from streamfilter.model import Verdict
 from streamfilter.quality.judge import evaluate, forwarded
@@ -25,6 +26,7 @@ from streamfilter.quality.run import Placed, Run, Truth
 from streamfilter.quality.run_reading import digest, given_of, placed_of
 from streamfilter.quality.sample.record_sample import RecordSample, measure_records
 from streamfilter.quality.sample.text_sample import BruteForceSample, measure
+from streamfilter.similarity.sketch import digester_for
 from streamfilter.stops import BrokenInput
 
 
@@ -107,8 +109,9 @@ def read_run(
     which texts are short.
     """
     reader, droppable = reader_for(config), config.input.short_text == "drop"
+    digester = digester_for(config.scheme(), seed=MEASURING)
     given = [
-        given_of(record, reader, order=(rank,), droppable=droppable)
+        given_of(record, reader, digester, order=(rank,), droppable=droppable)
         for rank, record in enumerate(records_in(inputs, config))
     ]
     forwarded = records_in([unique], config)

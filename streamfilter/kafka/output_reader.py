@@ -18,6 +18,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
 from streamfilter.engine.messages import changelog
 from streamfilter.engine.messages.changelog_header import BATCH, HEADER, decode_header, kind_of
+from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.index.input_table import Spot
 from streamfilter.kafka import topic_sample
 from streamfilter.kafka.connection.clients import consumer, reader_properties
@@ -29,6 +30,7 @@ from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.quality.run_reading import digest, given_of, placed_of
+from streamfilter.similarity.sketch import digester_for
 from streamfilter.stops import BrokenInput, Temporary
 
 READ_RECORDS = 5_000
@@ -45,9 +47,10 @@ def read_run(config: Config, reader: Reader) -> Run:
         Temporary: the broker does not answer.
         BrokenInput: an output holds a record that no streamfilter wrote.
     """
-    order = _Order(config)
+    order, digester = _Order(config), digester_for(config.scheme(), seed=MEASURING)
+    short_dropped = config.input.short_text == "drop"
     given = [
-        _given(record, reader, order, config)
+        given_of(record, reader, digester, order=order.of(record.source), droppable=short_dropped)
         for topic in _inputs(config)
         for record in _records(config, topic)
     ]
@@ -87,11 +90,6 @@ def _inputs(config: Config) -> list[str]:
     if not config.input.wildcards:
         return list(config.input.exact)
     return config.input.among([*topic_sample.names(config), *config.input.exact])
-
-
-def _given(record: Record, reader: Reader, order: _Order, config: Config) -> Given:
-    short_dropped = config.input.short_text == "drop"
-    return given_of(record, reader, order=order.of(record.source), droppable=short_dropped)
 
 
 def _forwarded(record: Record, shadow: bool) -> Placed:

@@ -83,13 +83,14 @@ def check_boilerplate(config: Config, texts: Sequence[str]) -> list[Problem]:
     then = dict(zip(LEFT, table.sample.shares, strict=True))
     if max(abs(shares[left] - then[left]) for left in LEFT) <= DRIFT:
         return []
+    topic = (*config.input.exact, "TOPIC")[0]
     said = ", ".join(f"{shares[left]:.0%} keep {left} (then {then[left]:.0%})" for left in LEFT)
     return [
         Problem(
             boilerplate.KEY,
             f"the table no longer fits the stream: of the latest {counted(len(texts), 'document')} "
             f"{said} of their shingles",
-            f"make a new one: streamfilter boilerplate --topic {config.input.first} -o PATH; it is "
+            f"make a new one: streamfilter boilerplate --topic {topic} -o PATH; it is "
             "another scheme, so begin with an empty index",
             warning=True,
         )

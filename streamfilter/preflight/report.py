@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 
-from streamfilter.assembly import reader_for, retention_for
+from streamfilter.assembly import policy_for, reader_for, retention_for
 from streamfilter.config import boilerplate
 from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
@@ -22,7 +22,7 @@ from streamfilter.preflight.schemas import check_schemas
 from streamfilter.process.cures import CURES
 from streamfilter.process.limits import small_limits
 from streamfilter.similarity.kernel.choice import choice
-from streamfilter.stops import ConfigError, Problem, Refused, Temporary, counted
+from streamfilter.stops import ConfigError, MissingExtra, Problem, Refused, Temporary, counted
 
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 
@@ -125,7 +125,9 @@ def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
 
     if create and not found.has(""):
         found.made = topic_creation.create_outputs(config)
-    found.problems += topics.inspect(config, made=found.made)
+    known = found.has("input.topic")  # then *config* has a default in its place
+    topical = topics.inspect(config, made=found.made)
+    found.problems += [p for p in topical if not (known and p.key.startswith("input.topic"))]
     found.problems += _limits(config)
     if not found.has("input"):
         found.problems += check_records(config)
@@ -158,8 +160,12 @@ def _format(reading: Reading) -> list[Problem]:
         return []
     try:
         reader_for(reading.config)
+        policy_for(reading.config)
     except ConfigError as error:
         return list(error.problems)
+    except MissingExtra as error:
+        got, _, cure = str(error).partition("\n    cure: ")
+        return [Problem("input.fields", got, cure)]
     return []
 
 
@@ -167,7 +173,8 @@ def _has_schemas(config: Config, known: list[Problem], connect: bool) -> bool:
     """Return whether there are schemas to check: a file's, or with *connect* the registry's."""
     if not config.input.has_schema or any(each.key.startswith("input") for each in known):
         return False
-    return connect or config.input.schema_file is not None
+    # A pattern alone names no subject.
+    return config.input.schema_file is not None or (connect and bool(config.input.exact))
 
 
 def _without_brokers(config: Config) -> Config:

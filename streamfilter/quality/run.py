@@ -23,7 +23,7 @@ class Given:
     text: bytes
     """Digest of its normalised text; empty if it cannot be read."""
     beside: bytes = b""
-    """Digest of the values beside its text (its scope), which are the same in a match."""
+    """Digests of its scope and of what a match must agree in: they are the same in a match."""
     droppable: bool = False
     """Whether the configuration may drop the record, so that it is in no output."""
 

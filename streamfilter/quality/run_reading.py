@@ -16,6 +16,7 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.decision import SAME_ID
 from streamfilter.model import Document, Record, Unjudged, Verdict
 from streamfilter.quality.run import Given, Placed
+from streamfilter.similarity.digests import Digester
 from streamfilter.similarity.text.code_points import pattern, visible
 from streamfilter.similarity.text.ordering import normal_form
 
@@ -39,8 +40,10 @@ def _wrapped() -> re.Pattern[str]:
     return re.compile(f"(?<=[{unspaced}{mark}]) (?=[{unspaced}])")
 
 
-def given_of(record: Record, reader: Reader, *, order: tuple[int, ...], droppable: bool) -> Given:
-    """Return *record* as an input of the evaluation."""
+def given_of(
+    record: Record, reader: Reader, digester: Digester, *, order: tuple[int, ...], droppable: bool
+) -> Given:
+    """Return *record* as an input of the evaluation; *digester* makes what a match must share."""
     reading = reader.read(record)
     document = reading if isinstance(reading, Document) else None
     dropped = isinstance(reading, Unjudged) and reading.verdict is Verdict.DROPPED
@@ -50,7 +53,7 @@ def given_of(record: Record, reader: Reader, *, order: tuple[int, ...], droppabl
         raw=digest(record.value or b""),
         id=document.id if document else None,
         text=text_digest(document.text) if document else b"",
-        beside=digest(repr(document.values).encode()) if document and document.values else b"",
+        beside=digester.digests([document.text], [document.values]).tobytes() if document else b"",
         droppable=dropped or droppable,
     )
 

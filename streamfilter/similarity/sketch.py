@@ -197,10 +197,7 @@ class Sketcher:
             scheme.shingling, seed=seed, fold=normal.fold, boilerplate=normal.boilerplate
         )
         self._contents_of = contents_of
-        bare = replace(normal, mask=()).cleaner() if normal.cleans else None
-        self._digester = Digester(
-            scheme.subjects, scheme.pointers, seed=seed, scope=scheme.scope, clean=bare
-        )
+        self._digester = digester_for(scheme, seed=seed)
         self._minhasher = MinHasher(scheme.slots, seed=seed)
         self._bander = Bander(
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
@@ -376,3 +373,10 @@ def _sorted(tokens: Tokens) -> U32:
     for begin, end in pairwise(tokens.starts.tolist()):
         ordered[begin:end].sort()
     return ordered
+
+
+def digester_for(scheme: Scheme, *, seed: bytes) -> Digester:
+    """Return what makes the digests beside a text; no mask comes before it."""
+    normal = scheme.normalisation
+    bare = replace(normal, mask=()).cleaner() if normal.cleans else None
+    return Digester(scheme.subjects, scheme.pointers, seed=seed, scope=scheme.scope, clean=bare)

@@ -99,6 +99,16 @@ def test_given_bands_or_rows_alone_take_the_slots_there_are():
     assert load_config((), {}, ["similarity.rows=4"]).scheme().bands == 32
 
 
+def test_an_empty_mapping_replaces_what_is_below_it_and_an_empty_section_does_not(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("input: {format: fields, fields: {/a: words}}\nkafka: {common: {client.id: x}}")
+    for empty in ("input.fields={}", "input.fields={ }"):
+        fields = load_config([file], {}, [empty, "input.format=json", "kafka={}"]).input.fields
+        assert fields == {}
+    assert load_config([file], {}, ["input={}"]).input.fields.keys() == {"/a"}
+    assert "client.id" not in load_config([file], {}, ["kafka.common={}"]).kafka.common
+
+
 def test_an_empty_section_in_a_file_changes_nothing(tmp_path):
     path = written(tmp_path, "input:\nkafka:\n  consumer:\n")
     assert load_config([path], {}) == load_config((), {})

@@ -220,6 +220,6 @@ def test_with_avro_all_of_ours_ask_the_registry_and_read_what_is_fed(monkeypatch
         assert told["KAFKA_BOOTSTRAP_SERVERS"] == "kafka:9092", "what is beside takes nothing away"
         config = load_config([DEPLOY / "demo/streamfilter.yaml"], told)
         assert config.input.registry.url == f"http://registry:{port}{API}"
-        value = record_value(next(stories(1)), 1, encoding(config))
+        value = record_value(next(stories(1)), 1, encoding(config, config.input.topic))
         reading = Reader("avro", schemas=Shelf(known)).read(Record(Source("in", 0, 1), None, value))
         assert isinstance(reading, Document)

@@ -267,12 +267,12 @@ def test_feed_adds_its_schema_as_which_user_the_configuration_says(url):
     settings += ("input.registry.user=me", "input.registry.password=secret")
     config = load_config((), {}, settings)
     Handler.answers["/subjects/news-value/versions"] = (200, {"id": 5})
-    assert encoding(config)(**STORY) == as_avro(5)(**STORY)
+    assert encoding(config, config.input.topic)(**STORY) == as_avro(5)(**STORY)
     assert Handler.asked[-1][1] == "Basic bWU6c2VjcmV0"
     assert Handler.given[-1] == {"schemaType": "AVRO", "schema": AVRO_SCHEMA}
     del Handler.answers["/subjects/news-value/versions"]
     with pytest.raises(SchemasAway, match="takes no schema of news-value"):
-        encoding(config)
+        encoding(config, config.input.topic)
     Handler.answers[path] = (200, {"id": 6})
     references = [("B", "b", 2)]
     assert Registry(Access(url)).register("news/1-value", "AVRO", '"B"', references) == 6

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,13 @@ def filtered(folder, records, *options):
     assert main(["filter", str(folder / "in.jsonl"), "-c", CONFIG, *out, *options]) == 0
     return {name: [json.loads(each) for each in (folder / name).open()]
             for name in ("unique", "duplicates", "dead-letter")}  # fmt: skip
+
+
+def test_check_finds_that_the_library_for_records_is_missing(no_settings, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    given = ("--set", "input.format=fields", "--set", "input.fields={/name: words}")
+    assert main(["check", *given]) == 78
+    assert "pip install 'streamfilter[records]'" in capsys.readouterr().out
 
 
 def test_a_value_that_thousands_share_hides_no_one(tmp_path):

@@ -34,6 +34,7 @@ def scopes(desk: Desk, values: list[Any], *more: str, near: str = NEAR) -> list[
         ([..., None, " ", ""], ["d0"]),  # without a scope, which is one scope
         ([..., "a", None, "a"], ["d0", "d1"]),
         ([7, 7.0, "7", 7], ["d0", "d2"]),
+        ([10**16, 1e16, 10**16 + 1, "bytes 00"], ["d0", "d2", "d3"]),
         ([["a"], ["a"], "a", {"a": 1, "b": 2}, {"b": 2, "a": 1}], ["d0", "d2", "d3"]),
         (["x" * 60_000, "x" * 60_000, "x" * 59_999], ["d0", "d2"]),
         (["a\0", "a", "\ud83d", "\ud83d"], ["d0", "d1", "d2"]),
@@ -100,6 +101,22 @@ def test_copies_across_scopes_are_wrong_if_withheld_and_expected_of_no_run(desk,
     desk.clear()
     assert main([*desk.arguments(path), *SCOPED]) == 0
     assert evaluated() == (0, 0, 0)
+
+
+def test_pairs_with_other_numbers_are_expected_of_no_run_that_must_agree_in_them(desk, capsys):
+    rows = [{"id": each, "text": f"{TEXT} {each}"} for each in "121"]
+    rows = [{**row, "id": f"d{place}"} for place, row in enumerate(rows)]
+    path = write(desk.path / "in.jsonl", lines_of(rows))
+    truth = write(desk.path / "truth.tsv", [b"d0\td1\t.95", b"d0\td2\t1", b"d1\td2\t.95"])
+
+    def evaluated(*given: str) -> tuple[int, int, int]:
+        capsys.readouterr()
+        main(["evaluate", str(path), "--pairs", str(truth), "-o", "json", *given])
+        found = json.loads(capsys.readouterr().out)
+        return found["precision"]["right"], found["precision"]["of"], found["recall"]["of"]
+
+    assert evaluated() == (2, 2, 2)
+    assert evaluated("--set", "verify.agree_on=[numbers]") == (1, 1, 1)
 
 
 def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(desk, capsys):

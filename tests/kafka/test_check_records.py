@@ -58,6 +58,12 @@ def test_a_scope_that_no_record_has_is_a_warning(stage, capsys):
     assert "warning: index.scope_field: none of 5 documents has /tenent" in said
 
 
+def test_a_wrong_pattern_of_topics_is_the_only_problem(stage, capsys):
+    code, said, _ = checked(stage, capsys, input={"topics": ["g.in.?"]})
+    assert code == 78
+    assert "1 problem found" in said, said
+
+
 def test_an_empty_topic_is_no_problem(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     code, said, _ = checked(stage, capsys)
     assert code == 0, said

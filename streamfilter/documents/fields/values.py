@@ -2,7 +2,8 @@
 
 The configuration names them by pointers (`Scheme.pointers`). Each value becomes a canonical string,
 so that two values are equal if and only if their strings are. A number is not equal to the string
-of its digits, but 1 and 1.0 are equal. The order of an object's keys does not count.
+of its digits, nor are bytes to that of their hexadecimal digits, but 1 and 1.0 are equal. The order
+of an object's keys does not count.
 
 A value is absent, which gives None, if it is missing, null or a blank string. It is also absent if
 the way to it leads through something that is not an object. An absent value is no error.
@@ -28,9 +29,6 @@ from streamfilter.documents.fields.pointers import (
 )
 from streamfilter.documents.fields.strict_json import check_depth, parse_json
 from streamfilter.model import ErrorCode
-
-WHOLE_FLOAT_MAX = 2.0**53
-"""Up to here a float without a fraction is written as an integer: both have the same digits."""
 
 
 def value_paths(pointers: Sequence[str], *, beside: Sequence[Path], depth: int) -> list[Path]:
@@ -85,8 +83,7 @@ def _written(value: Any, path: Path) -> str:
         case int():
             return str(value)
         case float():
-            whole = abs(value) < WHOLE_FLOAT_MAX and value.is_integer()
-            return str(int(value)) if whole else repr(value)
+            return str(int(value)) if value.is_integer() else repr(value)
         case dict():
             items = ((json.dumps(str(key)), each) for key, each in value.items())
             pairs = sorted(f"{key}:{_written(each, path)}" for key, each in items)
@@ -95,4 +92,6 @@ def _written(value: Any, path: Path) -> str:
             return f"[{','.join(_written(each, path) for each in value)}]"
         case str():
             return json.dumps(checked_string(value, path), ensure_ascii=False)
-    return json.dumps(value.hex() if isinstance(value, bytes) else str(value))
+        case bytes():
+            return f"bytes {value.hex()}"  # without quotes: no string is equal to it
+    return json.dumps(str(value))
