@@ -36,11 +36,11 @@ class Names:
     topic: str
     changelog: str  # topic and partition, ``name/0``
     where: str  # the index's directory
-    inputs: Inputs | None = None  # the numbers of several topics; None: numbers are partitions
+    inputs: Inputs = field(default_factory=lambda: Inputs(""))  # the numbers of several topics
 
     def named(self, by_number: Mapping[int, T]) -> Mapping[Any, T]:
         """Return positions as messages spell them: of several topics, by ``topic/partition``."""
-        return dict(by_number) if self.inputs is None else self.places(by_number)
+        return self.places(by_number) if self.inputs.several else dict(by_number)
 
     def places(self, by_number: Mapping[int, T]) -> dict[str, T]:
         """Return positions by ``topic/partition``."""
@@ -48,12 +48,12 @@ class Names:
 
     def spot(self, number: int) -> Spot:
         """Return topic and partition of a *number*."""
-        return (self.topic, number) if self.inputs is None else self.inputs.spot(number)
+        return self.inputs.spot(number) if self.inputs.several else (self.topic, number)
 
     @property
     def without(self) -> tuple[str, ...]:
         """Return the way out that several topics have if one of them was recreated."""
-        if self.inputs is None or not self.inputs.several:
+        if not self.inputs.several:
             return ()
         return (
             "go on with the other topics: leave this one out of input.topics, or delete it again "

@@ -43,7 +43,7 @@ class StoredProgress:
     """Progress, and numbers that are cheaper to store than to count."""
 
     progress: Progress = field(default_factory=Progress)
-    documents: int = 0
+    documents: int = 0  # that are remembered
     windows: tuple[Window, ...] = (EVER,)
     held: tuple[int, ...] = (0,)
     """How many documents each window holds, with those before the horizon: if it jumps over

@@ -83,7 +83,7 @@ class TaskFactory:
         """
         names, layout = self._names(0), self.partitions.layout
         numbers = layout.partitions
-        if names.inputs is not None:
+        if names.inputs.several:
             numbers = names.inputs.take(ONE_TOPIC, layout, 0)
         everything = self._source(0, names.inputs)
         try:
@@ -157,12 +157,11 @@ class TaskFactory:
         )
 
     def _task(self, plan: Plan, index: Index | None, membership: GroupMembership) -> Task:
-        config, number, several = self.config, plan.number, plan.names.inputs
+        config, number, inputs = self.config, plan.number, plan.names.inputs
         changelog = self._changelog(number)
-        inputs = several or Inputs(config.input.topic)
         parts = Parts(
-            source=self._source(number, several),
-            sink=self._sink(number, changelog, several),
+            source=self._source(number, inputs),
+            sink=self._sink(number, changelog, inputs),
             changelog=changelog,
             layout=lambda: self.partitions.ask(self.admin),
             member=membership.member,
@@ -192,21 +191,20 @@ class TaskFactory:
         config = self.config
         changelog = f"{config.changelog_topic}/{number}"
         where = str(self._store(number).path)
-        inputs = Inputs(config.input.name, several=True) if config.input.several else None
+        inputs = Inputs(config.input.name, several=config.input.several)
         return Names(config.kafka.group, config.input.name, changelog, where, inputs)
 
     def _store(self, number: int) -> IndexDirectory:
         path = index_of(self.config.index.path, number, whole=self.partitions.layout.whole)
         return index_for(self.config, path, seed=self.seed, share=self.tasks)
 
-    def _topics(self, number: int, several: Inputs | None = None) -> TaskTopics:
-        name, changelog = self.config.input.name, self.config.changelog_topic
-        return TaskTopics(name, changelog, number, self.input_id, several)
+    def _topics(self, number: int, inputs: Inputs) -> TaskTopics:
+        return TaskTopics(inputs, self.config.changelog_topic, number, self.input_id)
 
     def _changelog(self, number: int) -> KafkaChangelog:
         config, limit = self.config, self.destinations.changelog_limit or 0
         return KafkaChangelog(
-            self._topics(number),
+            self._topics(number, Inputs(config.input.name)),
             self.admin,
             self._reader,
             lambda: refuse_changed(config, self.admin, limit),
@@ -215,11 +213,11 @@ class TaskFactory:
     def _reader(self) -> Consumer:
         return clients.consumer(self.config, self._watched(clients.reader_properties, "restore"))
 
-    def _source(self, number: int, several: Inputs | None) -> KafkaSource:
+    def _source(self, number: int, inputs: Inputs) -> KafkaSource:
         config, share = self.config, self.tasks
         with stops(), kafka_errors("making a task's consumer"):
             return KafkaSource(
-                self._topics(number, several),
+                self._topics(number, inputs),
                 self.admin,
                 data=lambda: clients.consumer(
                     config, self._watched(partial(clients.data_properties, share=share), "data")
@@ -228,7 +226,7 @@ class TaskFactory:
                 seconds=config.kafka.transaction_timeout.total_seconds(),
             )
 
-    def _sink(self, number: int, changelog: KafkaChangelog, several: Inputs | None) -> KafkaSink:
+    def _sink(self, number: int, changelog: KafkaChangelog, inputs: Inputs) -> KafkaSink:
         config, limits = self.config, self.destinations.limits.values()
         most = max([*limits, self.destinations.changelog_limit or 0])
         topic = self.topics.get(config.changelog_topic)
@@ -239,7 +237,7 @@ class TaskFactory:
             config, transactional_id=clients.transactional_id(config, number), sizes=sizes
         )
         return KafkaSink(
-            self._topics(number, several),
+            self._topics(number, inputs),
             self.admin,
             changelog,
             lambda careful: clients.producer(

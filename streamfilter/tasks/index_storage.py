@@ -92,7 +92,7 @@ class IndexKeeper:
         """First offset of a changelog whose beginning was deleted; then the index is the only copy.
         -1: it is whole."""
         self.anew = 0  # offset of the BEGIN of a complete rewrite; 0: there is none
-        self._searched, self._begun = 0, -1
+        self._searched, self._begun = 0, -1  # where to search for a rewrite; last BEGIN, or -1
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
         """Return the identity in the changelog's header; None: no record was ever committed."""

@@ -88,8 +88,8 @@ class Replay:
         self._names = names
         self._writers = {b"", writer}  # accepted; "" is, until a batch has our writer's name
         self._unchecked = from_known
-        self._unfinished: list[bytes] = []
-        self._forgotten: list[I64] = []
+        self._unfinished: list[bytes] = []  # documents whose batch record has not come yet
+        self._forgotten: list[I64] = []  # what the first batch of the write forgets
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
         self._opens: Window | None = None

@@ -49,7 +49,7 @@ class Standby:
         self._again_at = 0.0
         self._shut_out = ""  # the lock error if another process holds the directory
         self.state, self.detail = State.STANDBY, ""
-        self.busy = False
+        self.busy = False  # True while there is more to read at once
 
     def advance(self) -> None:
         """Do one piece: a step of the opening, or a read and its write.

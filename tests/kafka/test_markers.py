@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.loading import load_config
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.ports.source import KafkaSource
@@ -111,7 +112,7 @@ def test_a_source_tells_how_far_it_came_and_nothing_of_an_assignment_before(stag
     config = load_config([stage.configuration()])
     client: Consumer = clients.consumer(config, clients.data_properties(config))
     source = KafkaSource(
-        TaskTopics(stage.input, stage.changelog, 0),
+        TaskTopics(Inputs(stage.input), stage.changelog, 0),
         clients.admin_client(config),
         data=lambda: client,
         reader=lambda: client,

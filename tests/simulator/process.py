@@ -233,7 +233,7 @@ class Process:
         return scheme(self.world.shape.digests)
 
     def _names(self, number: int) -> Names:
-        inputs = Inputs("topics", several=True) if self.world.shape.several else None
+        inputs = Inputs("topics", several=self.world.shape.several)
         return Names("group", INPUT, f"{CHANGELOG}/{number}", self.disks[number].name, inputs)
 
     def _standbys(self, life: Life, clock: SimClock) -> Standbys:
@@ -274,7 +274,7 @@ class Process:
             end = self.world.broker.topics[CHANGELOG][number].end
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
         changelog, teller = SimChangelog(self.world, life, number), FilterTeller(self.world, life)
-        several = plan.names.inputs
+        several = plan.names.inputs if self.world.shape.several else None
         parts = Parts(
             source=SimSource(self.world, life, number, several),
             sink=SimSink(self.world, life, number, several),

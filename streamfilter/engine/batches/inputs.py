@@ -46,8 +46,8 @@ class Inputs:
         return {self._numbers[spots[number]]: offset for number, offset in positions.items()}
 
     def number(self, topic: str, partition: int) -> int:
-        """Return the number of a partition of one of several topics."""
-        return self._numbers[topic, partition]
+        """Return the number of a partition."""
+        return self._numbers[topic, partition] if self.several else partition
 
     @property
     def reserved(self) -> range:
@@ -61,9 +61,11 @@ class Inputs:
 
     def only_present(self, positions: Positions) -> Positions:
         """Return those of *positions* whose partitions exist now."""
-        if not self.several:
-            return positions
-        return {number: offset for number, offset in positions.items() if number in self.present}
+        return {number: offset for number, offset in positions.items() if self.exists(number)}
+
+    def exists(self, number: int) -> bool:
+        """Return whether the partition with this *number* exists now."""
+        return not self.several or number in self.present
 
     def locate(self, number: int, offset: int) -> Source:
         """Return the source of a document, as its evidence spells it."""

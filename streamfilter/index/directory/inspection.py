@@ -53,7 +53,7 @@ class Inspection:
     documents: int = 0
     buckets: int = 0
     batches: int = 0
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # empty: the index is whole
     advanced: Callable[[int], None] = lambda _: None
 
     def note(self, problem: str) -> None:

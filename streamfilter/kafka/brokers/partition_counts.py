@@ -29,27 +29,19 @@ ASK_SECONDS = 5.0
 class TaskTopics:
     """The topics that one task reads and writes."""
 
-    input: str
+    inputs: Inputs
     changelog: str
     task: int  # the task's partition of the changelog
     input_id: str = UNKNOWN_INPUT
-    several: Inputs | None = None  # the numbers of several input topics; None: there is one
 
     def spots(self, numbers: Iterable[int]) -> dict[int, TopicPartition]:
         """Return the input partitions of *numbers* that exist."""
-        if (several := self.several) is None:
-            return {number: TopicPartition(self.input, number) for number in numbers}
-        present = several.present
-        return {n: TopicPartition(*several.spot(n)) for n in numbers if n in present}
+        return {n: TopicPartition(*self.inputs.spot(n)) for n in numbers if self.inputs.exists(n)}
 
     def offsets(self, positions: Positions) -> list[TopicPartition]:
         """Return the *positions* of input partitions that exist."""
         spots = self.spots(positions)
         return [TopicPartition(s.topic, s.partition, positions[n]) for n, s in spots.items()]
-
-    def number(self, topic: str, partition: int) -> int:
-        """Return the number of an input partition."""
-        return partition if self.several is None else self.several.number(topic, partition)
 
 
 class PartitionCounts:

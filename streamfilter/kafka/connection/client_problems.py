@@ -26,15 +26,14 @@ _NAMES = """
     coordinator.query.interval.ms debug delivery.timeout.ms enable.auto.commit enable.idempotence
     enable.metrics.push enable.partition.eof enable.sasl.oauthbearer.unsecure.jwt
     enable.sparse.connections enable.ssl.certificate.verification fetch.error.backoff.ms
-    fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms
-    fetch.wait.max.ms group.id group.instance.id group.protocol group.protocol.type
-    group.remote.assignor heartbeat.interval.ms https.ca.location https.ca.pem isolation.level
-    linger.ms log.connection.close log_level max.in.flight.requests.per.connection
-    max.partition.fetch.bytes max.poll.interval.ms message.copy.max.bytes message.max.bytes
-    message.send.max.retries message.timeout.ms metadata.broker.list metadata.max.age.ms
+    fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms fetch.wait.max.ms
+    group.id group.instance.id group.protocol group.protocol.type group.remote.assignor
+    heartbeat.interval.ms https.ca.location https.ca.pem isolation.level linger.ms
+    log.connection.close log_level max.in.flight.requests.per.connection max.partition.fetch.bytes
+    max.poll.interval.ms message.copy.max.bytes message.max.bytes message.send.max.retries
+    message.timeout.ms metadata.broker.list metadata.max.age.ms
     metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
-    partition.assignment.strategy partitioner plugin.library.paths
- queue.buffering.max.kbytes
+    partition.assignment.strategy partitioner plugin.library.paths queue.buffering.max.kbytes
     queue.buffering.max.messages queue.buffering.max.ms queued.max.messages.kbytes
     queued.min.messages receive.message.max.bytes reconnect.backoff.max.ms reconnect.backoff.ms
     request.required.acks request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms
@@ -46,19 +45,18 @@ _NAMES = """
     sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
     sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.file
     sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
-    sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.client.id
-    sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions
-    sasl.oauthbearer.grant.type sasl.oauthbearer.metadata.authentication.type
-    sasl.oauthbearer.method sasl.oauthbearer.scope sasl.oauthbearer.sub.claim.name
-    sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol
-    session.timeout.ms socket.connection.setup.timeout.ms socket.keepalive.enable
+    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config
+    sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.oauthbearer.scope
+    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.password sasl.username
+    security.protocol session.timeout.ms socket.connection.setup.timeout.ms socket.keepalive.enable
     socket.max.fails socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes
-    socket.timeout.ms ssl.ca.certificate.stores ssl.ca.location ssl.ca.pem
-    ssl.certificate.location ssl.certificate.pem ssl.cipher.suites ssl.crl.location
-    ssl.curves.list ssl.endpoint.identification.algorithm ssl.engine.id ssl.engine.location
-    ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password
-    ssl.providers ssl.sigalgs.list statistics.interval.ms sticky.partitioning.linger.ms
+    socket.timeout.ms ssl.ca.certificate.stores ssl.ca.location ssl.ca.pem ssl.certificate.location
+    ssl.certificate.pem ssl.cipher.suites ssl.crl.location ssl.curves.list
+    ssl.endpoint.identification.algorithm ssl.engine.id ssl.engine.location ssl.key.location
+    ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password ssl.providers
+    ssl.sigalgs.list statistics.interval.ms sticky.partitioning.linger.ms
     topic.metadata.propagation.max.ms topic.metadata.refresh.fast.interval.ms
     topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.timeout.ms
 """

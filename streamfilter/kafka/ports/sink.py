@@ -200,7 +200,7 @@ class KafkaSink:
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
         """Add the next offsets to the transaction (step 11)."""
-        topics, topic = self._topics, self._topics.input
+        topics, topic = self._topics, self._topics.inputs.topic
         offsets = topics.offsets(positions)
         offsets += marked_input(topics.changelog, topics.task, self._changelog.end, topics.input_id)
         producer, doing = self._open, f"sending the offsets of {topic}"

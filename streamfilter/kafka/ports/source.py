@@ -51,7 +51,7 @@ class KafkaSource:
     def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's stable offsets (step 2)."""
         wanted = self._topics.spots(partitions)
-        doing = f"reading the group's offsets of {self._topics.input}"
+        doing = f"reading the group's offsets of {self._topics.inputs.topic}"
         return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
 
     def ids(self) -> tuple[str, str]:
@@ -69,21 +69,21 @@ class KafkaSource:
     def assign(self, positions: Positions) -> None:
         """Make `consume` begin at *positions* (step 6)."""
         topics = self._topics
-        with kafka_errors(f"assigning {topics.input}"):
+        with kafka_errors(f"assigning {topics.inputs.topic}"):
             self._data.consumer.assign(topics.offsets(positions))
         self._reached = {number: positions[number] for number in topics.spots(positions)}
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records (step 7)."""
-        with kafka_errors(f"consuming {self._topics.input}"):
+        with kafka_errors(f"consuming {self._topics.inputs.topic}"):
             messages = self._data.consumer.consume(count, timeout)
         records: list[Record] = []
-        several = self._topics.several
+        inputs = self._topics.inputs
         for message in messages:
             if self._sound(message):
                 record = record_of(message)
-                if several is not None:
-                    number = several.number(record.source.topic, record.source.partition)
+                if inputs.several:
+                    number = inputs.number(record.source.topic, record.source.partition)
                     record = replace(record, source=replace(record.source, numbered=number))
                 records.append(record)
                 self._reached[record.source.number] = record.source.offset + 1
@@ -117,7 +117,7 @@ class KafkaSource:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if topic is None or partition is None or offset is None:
             return
-        number = self._topics.number(topic, partition)
+        number = self._topics.inputs.number(topic, partition)
         if number in self._reached:
             self._reached[number] = max(self._reached[number], offset)
 
@@ -126,7 +126,7 @@ class KafkaSource:
         topics = self._topics
         ends = start_positions(self._admin, topics.spots(positions), "latest")
         behind = topics.offsets({n: o for n, o in positions.items() if ends.get(n, 0) > o})
-        with kafka_errors(f"looking for records of {topics.input}"):
+        with kafka_errors(f"looking for records of {topics.inputs.topic}"):
             return bool(behind) and gets_a_record(self._reader, behind)
 
     def ends(self) -> Positions:

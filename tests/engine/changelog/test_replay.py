@@ -21,13 +21,12 @@ from streamfilter.index.format import recorded
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes
 from streamfilter.model import EVER, BatchMark, Span, Window
-from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks import restore
 from streamfilter.tasks.restore import Replay
 from tests.index.samples import documents, identity
-from tests.pipeline.test_forgetting import SKETCHER, Story
+from tests.pipeline.test_forgetting import Story
 
 BATCHES = 3 * restore.WRITE_ROWS + 7
 SCHEME = Scheme(bands=16, rows=6)
@@ -202,12 +201,12 @@ def test_what_tombstones_forgot_is_forgotten_by_a_replay_whatever_it_writes_at_o
     records = 0
     for seed in range(10):
         story = Story(seed)
-        live = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
+        live = MemoryIndex(story.sketcher.scheme.widths, bucket_cap=story.cap, ids=True)
         owner = Owner(story.cap)
         story.run(live, owner)
-        index = MemoryIndex(Widths(128), bucket_cap=story.cap, ids=True)
+        index = MemoryIndex(story.sketcher.scheme.widths, bucket_cap=story.cap, ids=True)
         names, reader = Names("ours", "t", "c/0", "w"), Reader(owner.entries)
-        replay = Replay(index, SKETCHER, reader, names, writer=OURS, from_known=False)
+        replay = Replay(index, story.sketcher, reader, names, writer=OURS, from_known=False)
         assert not any(replay.run())
         assert held(index) == held(live), seed
         assert len(index) == len(live)

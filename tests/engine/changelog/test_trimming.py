@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Denied, Retriable
 from streamfilter.engine.trimming import AGAIN_SECONDS, DENIED_SECONDS, Trimming
@@ -33,7 +34,7 @@ class Brokers:
 def changelog_on(brokers: Brokers) -> KafkaChangelog:
     none: Any = None
     return KafkaChangelog(
-        TaskTopics("in", "changelog", 0), cast("AdminClient", brokers), none, none
+        TaskTopics(Inputs("in"), "changelog", 0), cast("AdminClient", brokers), none, none
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from streamfilter.config.loading import load_config
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.ports import (
     Changelog,
     Entry,
@@ -121,7 +122,7 @@ def on_kafka(request: pytest.FixtureRequest) -> Bench:
     create_topics(stage.bootstrap, {stage.changelog: 1})
     stage.produce(map(Input, VALUES))
     config = load_config([stage.configuration()])
-    topics = TaskTopics(stage.input, stage.changelog, 0)
+    topics = TaskTopics(Inputs(stage.input), stage.changelog, 0)
     admin = clients.admin_client(config)
     properties = clients.producer_properties(
         config,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, RecordsRefused, Retriable
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.ports.sink import INIT_SECONDS, KafkaSink
@@ -39,7 +40,9 @@ class Producer:
 
 def sink_of(producer: Any, *, seconds: float = 1.0) -> KafkaSink:
     nothing: Any = SimpleNamespace(end=-1)
-    return KafkaSink(TaskTopics("in", "changelog", 0), nothing, nothing, producer, seconds=seconds)
+    return KafkaSink(
+        TaskTopics(Inputs("in"), "changelog", 0), nothing, nothing, producer, seconds=seconds
+    )
 
 
 def begun(made: Any) -> KafkaSink:

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 
 from deploy.local.real import RealKafka
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.batches.pace import Patience
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
@@ -94,7 +95,7 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
     name = f"idle-{secrets.token_hex(4)}"
     nothing: Any = None
     sink = KafkaSink(
-        TaskTopics("in", "changelog", 0),
+        TaskTopics(Inputs("in"), "changelog", 0),
         nothing,
         nothing,
         lambda _: Producer(ours | {"transactional.id": name}),
