@@ -11,7 +11,7 @@ Near-duplication is not transitive, so there are two kinds of clusters:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -107,16 +107,30 @@ def discover(
     policy = policy_for(config)
     pairs: list[Pair] = []
     groups: Stars | Components = Stars() if clusters == "stars" else Components()
+    letters: AbstractContextManager[OutputFile | None] = nullcontext()
+    if dead_letter is not None:
+        check_paths(inputs, [dead_letter])
+        letters = OutputFile(dead_letter)
+    broken = 0
     with (
-        _rejections(inputs, dead_letter) as rejections,
+        letters as output,
         opened(config, None, seed=seed) as state,
         closing(crew_for(config)) as crew,
     ):
+
+        def rejected(record: Record, malformed: Malformed) -> None:
+            nonlocal broken
+            if output is None:
+                refuse(record, malformed)
+            else:
+                output.write(envelope.dead_letter(malformed, record))
+                broken += 1
+
         sketcher = sketcher_for(config.scheme(), seed=seed)
         sketch = partial(crew.sketch, sketcher)
         collection = Collection(state.index, sketcher, seed=seed, sketch=sketch)
         for ordinals, ids in _added(
-            collection, documents_of(inputs, config, rejected=rejections.take, advanced=advanced)
+            collection, documents_of(inputs, config, rejected=rejected, advanced=advanced)
         ):
             INTERRUPTION.obey()
             short = policy.judges_short
@@ -125,9 +139,7 @@ def discover(
                 pairs += [_pair(each) for each in found]
                 groups.add(ordinal, id_, [each.other_ordinal for each in found])
         count = len(collection)
-    return Discovery(
-        count, rejections.count, pairs, groups.clusters(), collection.overflows, clusters
-    )
+    return Discovery(count, broken, pairs, groups.clusters(), collection.overflows, clusters)
 
 
 class Stars:
@@ -180,36 +192,6 @@ class Components:
             else:
                 found[root].members.append(id_)
         return [cluster for cluster in found.values() if cluster.members]
-
-
-class _Rejections:
-    """Handles lines that cannot be read: writes and counts them, or stops the run."""
-
-    def __init__(self, output: OutputFile | None) -> None:
-        self._output, self.count = output, 0
-
-    def take(self, record: Record, malformed: Malformed) -> None:
-        if self._output is None:
-            refuse(record, malformed)
-            return
-        self._output.write(envelope.dead_letter(malformed, record))
-        self.count += 1
-
-
-@contextmanager
-def _rejections(inputs: Sequence[str], path: str | None) -> Iterator[_Rejections]:
-    """Yield the handler of broken lines; the file at *path* appears only if the block succeeds."""
-    if path is None:
-        yield _Rejections(None)
-        return
-    check_paths(inputs, [path])
-    output = OutputFile(path)
-    try:
-        yield _Rejections(output)
-        output.complete()
-        output.publish()
-    finally:
-        output.discard()
 
 
 def _added(

@@ -22,7 +22,7 @@ from streamfilter.files.formats.compression import packing_of
 from streamfilter.files.formats.lines import STDIN, InputFile
 from streamfilter.files.formats.protocol import Input, records_of, some_of
 from streamfilter.files.outputs import OutputFile
-from streamfilter.model import Document, Malformed, Reading, Record
+from streamfilter.model import Document, Malformed, Record
 from streamfilter.stops import BrokenInput, ConfigError, ExitCode, MissingExtra, Problem, Stop
 
 LINES = "lines"
@@ -72,17 +72,6 @@ def opened(
             inputs.append(stack.enter_context(closing(open_input(path, config, reader, name=name))))
         _refuse_unlike(inputs, unique)
         yield inputs
-
-
-def read_in(
-    paths: Iterable[str], config: Config, *, advanced: Callable[[int], None] = lambda _: None
-) -> Iterator[tuple[Record, Reading]]:
-    """Yield records and readings of files; *advanced* gets the bytes read since its last call."""
-    reader = reader_for(config)
-    for path in paths:
-        with closing(open_input(path, config, reader)) as input_:
-            for records in some_of(input_, advanced=advanced):
-                yield from zip(records, reader.read_all(records), strict=True)
 
 
 def check_read_again(paths: Iterable[str], *, who: str) -> None:
@@ -170,15 +159,11 @@ def _refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
 def copy_first(inputs: Sequence[str], config: Config, path: Path, *, records: int) -> None:
     """Copy the first *records* records of *inputs* to *path*, a file of their format."""
     reader = reader_for(config)
-    with opened(inputs, config, reader, str(path)) as files, ExitStack() as stack:
-        output = OutputFile(str(path))
-        stack.callback(output.discard)
+    with opened(inputs, config, reader, str(path)) as files, OutputFile(str(path)) as output:
         writer = files[0].writer(output)
         for record in islice(chain.from_iterable(map(records_of, files)), records):
             writer.add(record)
         writer.finish()
-        output.complete()
-        output.publish()
 
 
 Rejected = Callable[[Record, Malformed], None]  # called for a record that cannot be read
@@ -204,9 +189,16 @@ def documents_of(
     rejected: Rejected = refuse,
     advanced: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Document]:
-    """Yield each document of *inputs*; *rejected* is called for a record that cannot be read."""
-    for record, reading in read_in(inputs, config, advanced=advanced):
-        if isinstance(reading, Document):
-            yield reading
-        elif isinstance(reading, Malformed):
-            rejected(record, reading)
+    """Yield each document of *inputs*; *rejected* is called for a record that cannot be read.
+
+    *advanced* is called with the number of stored bytes read since its last call.
+    """
+    reader = reader_for(config)
+    for path in inputs:
+        with closing(open_input(path, config, reader)) as input_:
+            for records in some_of(input_, advanced=advanced):
+                for record, reading in zip(records, reader.read_all(records), strict=True):
+                    if isinstance(reading, Document):
+                        yield reading
+                    elif isinstance(reading, Malformed):
+                        rejected(record, reading)

@@ -34,44 +34,33 @@ KEEPS = ("first", "longest")  # values of the option: the member of a group that
 
 
 @dataclass(slots=True)
-class _Member:
-    """One document of a group with more than one."""
-
-    characters: int = -1
-    evidence: dict[str, Any] | None = None
-    """Why it is a duplicate of the group's first member; None for the first member itself."""
-
-
-@dataclass(slots=True)
 class _Groups:
     """The groups of a finished run with more than one member."""
 
-    first_of: dict[Source, Source] = field(default_factory=dict)
-    members: dict[Source, _Member] = field(default_factory=dict)
+    first_of: dict[Source, Source] = field(default_factory=dict)  # of each member
+    evidence: dict[Source, dict[str, Any]] = field(default_factory=dict)  # of all but the first
+    characters: dict[Source, int] = field(default_factory=dict)
     kept: dict[Source, Source] = field(default_factory=dict)
     """First member → the member that is kept."""
 
     def add(self, evidence: dict[str, Any]) -> None:
         duplicate, first = _source(evidence["source"]), _source(evidence["matches"][0])
         self.first_of[duplicate] = self.first_of[first] = first
-        self.members[duplicate] = _Member(evidence=evidence)
-        self.members.setdefault(first, _Member())
+        self.evidence[duplicate] = evidence
 
     @property
     def measured(self) -> bool:
-        return all(member.characters >= 0 for member in self.members.values())
+        return len(self.characters) == len(self.first_of)
 
     def measure(self, record: Record, reader: Reader) -> None:
         """Note the length of a member; the longest so far is kept, the oldest among equals."""
-        member = self.members.get(record.source)
-        reading = reader.read(record) if member is not None else None
-        if member is None or not isinstance(reading, Document):
+        source = record.source
+        if source not in self.first_of or not isinstance(reading := reader.read(record), Document):
             return
-        member.characters = len(reading.text)
-        first = self.first_of[record.source]
-        best = self.kept.setdefault(first, record.source)
-        if member.characters > self.members[best].characters:
-            self.kept[first] = record.source
+        self.characters[source] = len(reading.text)
+        best = self.kept.setdefault(self.first_of[source], source)
+        if self.characters[source] > self.characters[best]:
+            self.kept[self.first_of[source]] = source
 
 
 def filter_keeping_longest(
@@ -152,12 +141,12 @@ def _place(job: FileRun, config: Config, groups: _Groups, unique: Path, outputs:
 def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:
     """Return why *record* is not kept, and which record is kept instead."""
     kept = groups.kept[first]
-    own = groups.members[record.source].evidence
+    own = groups.evidence.get(record.source)
     if own is None:
-        own = _turned(groups.members[kept].evidence or {}, record)
+        own = _turned(groups.evidence[kept], record)
     if kept == first:
         return own
-    by = groups.members[kept].evidence or {}
+    by = groups.evidence[kept]
     return {**own, "kept": {"by": "longest", "id": by["id"], **envelope.place(kept)}}
 
 

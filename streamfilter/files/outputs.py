@@ -130,16 +130,22 @@ class OutputFile:
         with suppress(OSError):  # a full disk or a closed pipe no longer matters
             self._close()
 
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.complete()
+                self.publish()
+        finally:
+            self.discard()
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write *content*, the file of an answer, atomically, or raise `Stop`."""
-    output = OutputFile(str(path))
-    try:
+    with OutputFile(str(path)) as output:
         output.append(content)
-        output.complete()
-        output.publish()
-    finally:
-        output.discard()
 
 
 class Writer(Protocol):
