@@ -22,10 +22,10 @@ HASHED_BYTES = 32
 """Longer spans are hashed by the caller."""
 
 ARGUMENTS = {
-    "ascii": "pipippipppp",
+    "ascii": "pipippippppp",
     "fold": "pipippppp",
     "encoded_bytes": "pippii",
-    "encode": "pipippiipipppp",
+    "encode": "pipippiipippppp",
     "characters": "pipiippip",
     "hash": "pippippppp",
     "runs": "pipiipppp",
@@ -57,16 +57,18 @@ class _Normalised(NamedTuple):
 
     buffer: U8
     bounds: I64
-    edges: I64
-    """First byte of each word, and the one behind it."""
+    starts: I64
+    """Of the words: at most one for two bytes, the separators among them."""
+    sizes: I64
     firsts: I64
-    """The first edge of each text."""
+    """The first word of each text."""
 
     @classmethod
     def of(cls, size: int, bounds: int) -> _Normalised:
+        words = size // 2 + 2
         return cls(
             np.empty(size + SPARE_BYTES, np.uint8), np.empty(bounds, np.int64),
-            np.empty(size + 4, np.int64), np.empty(bounds, np.int64),
+            np.empty(words, np.int64), np.empty(words, np.int64), np.empty(bounds, np.int64),
         )  # fmt: skip
 
     @property
@@ -77,10 +79,9 @@ class _Normalised(NamedTuple):
         """Return what was written, *size* bytes without the spare ones; None if C refused."""
         if size < 0:
             return None
-        words = self.edges[: int(self.firsts[-1])].reshape(-1, 2)
-        starts, lengths = words[:, 0].copy(), words[:, 1] - words[:, 0]
+        words = slice(int(self.firsts[-1]))
         buffer = self.buffer[: size + SPARE_BYTES].tobytes()
-        return buffer, self.bounds, starts, lengths, self.firsts >> 1
+        return buffer, self.bounds, self.starts[words], self.sizes[words], self.firsts
 
 
 class Kernel:

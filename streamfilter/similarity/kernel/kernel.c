@@ -36,38 +36,46 @@ static int rising(const i64 *starts, i64 n, i64 first, i64 least, i64 end)
     return 1;
 }
 
-/* normalisation.py, `Normaliser._ascii`, and shingles.py, `_ascii_words`: map each byte, make runs
- * of spaces one if collapse, and none at an end of a text. edges become the first byte of each
- * word and the one behind it. out has WORD spare bytes, and edges are n + 1 at most. Return the
- * bytes without the spare ones. */
-EXPORT i64 sf_ascii(const u8 *in, i64 n, const i64 *bounds, i64 texts, const u8 *map,
-                    const u8 *classes, i64 collapse, u8 *out, i64 *out_bounds, i64 *edges,
-                    i64 *text_edges)
+/* Write a span as the one after k; return how many there are, k again if it is not wanted. */
+static inline i64 span(i64 *starts, i64 *sizes, i64 k, i64 begin, i64 end, int wanted)
 {
-    i64 o = 0, e = 0;
+    starts[k] = begin;
+    sizes[k] = end - begin;
+    return k + wanted;
+}
+
+/* normalisation.py, `Normaliser._ascii`, and shingles.py, `_ascii_words`: map each byte, make runs
+ * of spaces one if collapse, and none at an end of a text. The words' spans are at most n / 2 + 1,
+ * and one is written too much. Return the bytes without the WORD spare ones. */
+EXPORT i64 sf_ascii(const u8 *in, i64 n, const i64 *bounds, i64 texts, const u8 *map,
+                    const u8 *classes, i64 collapse, u8 *out, i64 *out_bounds, i64 *starts,
+                    i64 *sizes, i64 *text_starts)
+{
+    i64 o = 0, k = 0;
     if (!rising(bounds, texts, 1, 1, n)) return BAD;
     out[o++] = 0;
     for (i64 t = 0; t < texts; t++) {
         u8 was = 0;
         int space = 1; /* what stands last is a space, or nothing yet */
+        i64 word = 0;
         out_bounds[t] = o;
-        text_edges[t] = e;
+        text_starts[t] = k;
         for (i64 i = bounds[t]; i < bounds[t + 1] - 1; i++) { /* no branches: words are short */
             u8 c = map[in[i]], class = classes[c];
             int blank = c == SPACE;
             out[o] = c;
-            edges[e] = o;
-            e += class != was;
+            k = span(starts, sizes, k, word, o, was & !class);
+            word = class != was ? o : word;
             o += !(collapse & blank & space);
             space = blank;
             was = class;
         }
         if (collapse && space && o > out_bounds[t]) o--;
-        if (was) edges[e++] = o;
+        k = span(starts, sizes, k, word, o, was);
         out[o++] = 0;
     }
     out_bounds[texts] = o;
-    text_edges[texts] = e;
+    text_starts[texts] = k;
     memset(out + o, 0, WORD);
     return o;
 }
@@ -145,32 +153,23 @@ EXPORT i64 sf_encoded_bytes(const u32 *values, i64 n, const u32 *several, const 
     return bytes;
 }
 
-/* Return the next place in edges after a span, or the same one if it is not wanted. */
-static inline i64 with_span(i64 *edges, i64 e, i64 begin, i64 end, int wanted)
-{
-    edges[e] = begin;
-    edges[e + 1] = end;
-    return wanted ? e + 2 : e;
-}
-
 /* The rest of `Normaliser._unicode`: `Folding.unfolding`, `_collapsed`, `_unwrapped`, `_utf8_of`
- * and `_words`. sf_encoded_bytes has checked the values, and its result is the size of out and of
- * edges. Spans are as in sf_ascii; in scripts without spaces each character with the next is one,
- * or one that is alone. */
+ * and `_words`. sf_encoded_bytes has checked the values, and its result is the size of out. Spans
+ * as in sf_ascii; in scripts without spaces each character with the next is one, or one alone. */
 EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, const u32 *several,
                      const i64 *lengths, i64 rows, i64 width, const u8 *classes, i64 collapse,
-                     u8 *out, i64 *out_bounds, i64 *edges, i64 *text_edges)
+                     u8 *out, i64 *out_bounds, i64 *starts, i64 *sizes, i64 *text_starts)
 {
-    i64 o = 0, e = 0;
+    i64 o = 0, k = 0;
     if (!rising(bounds, texts, 1, 1, n)) return BAD;
     out[o++] = 0;
     for (i64 t = 0; t < texts; t++) {
         u8 was = 0;              /* the class of what stands last; a mark has that before it */
         int space = 1, held = 0; /* it is a space; one is held back, behind an unspaced script */
         int pairs = 0;           /* the last unspaced character, unit, is in a pair */
-        i64 unit = 0, behind = 0;
+        i64 word = 0, unit = 0, behind = 0;
         out_bounds[t] = o;
-        text_edges[t] = e;
+        text_starts[t] = k;
         for (i64 i = bounds[t]; i < bounds[t + 1] - 1; i++) {
             u32 own = values[i];
             const u32 *points = &own;
@@ -181,8 +180,8 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
                 class = class == MARK ? was : class;
                 out[o] = (u8)(two ? 0xC0 | own >> 6 : own);
                 out[o + two] = (u8)(two ? 0x80 | (own & 63) : own);
-                edges[e] = o;
-                e += class != was;
+                k = span(starts, sizes, k, word, o, was & !class);
+                word = class != was ? o : word;
                 o += collapse & blank & space ? 0 : 1 + two;
                 space = blank;
                 was = class;
@@ -200,17 +199,18 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
                 }
                 class = class == MARK ? (held ? 0 : was) : class;
                 if (was == UNSPACED && class != UNSPACED) {
-                    e = with_span(edges, e, unit, behind, !pairs);
+                    k = span(starts, sizes, k, unit, behind, !pairs);
                     was = 0;
                     if (held) out[o++] = SPACE;
                 }
                 held = 0;
-                if ((class == LETTER) != (was == LETTER)) edges[e++] = o;
+                k = span(starts, sizes, k, word, o, was == LETTER && class != LETTER);
+                if (was != LETTER) word = o;
                 behind = o;
                 o += utf8(out + o, point);
                 if (class == UNSPACED) {
                     pairs = was == UNSPACED;
-                    e = with_span(edges, e, unit, o, pairs);
+                    k = span(starts, sizes, k, unit, o, pairs);
                     unit = behind;
                     behind = o;
                 }
@@ -219,12 +219,12 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
             }
         }
         if (collapse && space && o > out_bounds[t]) o--;
-        if (was == LETTER) edges[e++] = o;
-        if (was == UNSPACED) e = with_span(edges, e, unit, behind, !pairs);
+        k = span(starts, sizes, k, word, o, was == LETTER);
+        k = span(starts, sizes, k, unit, behind, was == UNSPACED && !pairs);
         out[o++] = 0;
     }
     out_bounds[texts] = o;
-    text_edges[texts] = e;
+    text_starts[texts] = k;
     memset(out + o, 0, WORD);
     return o;
 }
