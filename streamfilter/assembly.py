@@ -50,8 +50,7 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
     With *settle*, a schema id that the registry does not know is retried for a while: it may be
     new.
 
-    Raises:
-        ConfigError: the format needs something that is not there; the message names the cure.
+    Raises `ConfigError`: the format needs something that is not there; the message names the cure.
     """
     return Reader(
         config.input.format,
@@ -81,8 +80,7 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
 def decoder_of_all(config: Config) -> Decoder:
     """Return the decoder of whole values for *config*, to inspect them.
 
-    Raises:
-        ConfigError: the format needs something that is not there; the message names the cure.
+    Raises `ConfigError`: the format needs something that is not there; the message names the cure.
     """
     given = config.input
     framed = given.framing == "registry"
@@ -106,8 +104,7 @@ def registry_for(config: Config, *, settle: bool = False) -> Registry | None:
 
     All readers of this process share its schemas and its connections.
 
-    Raises:
-        ConfigError: the certificate authority's file cannot be read.
+    Raises `ConfigError`: the certificate authority's file cannot be read.
     """
     given = config.input.registry
     if given.url is None:
@@ -144,9 +141,7 @@ def _no_file(key: str, path: Path | None, error: Exception) -> ConfigError:
 def newest_schema(config: Config) -> tuple[str, Schema | None]:
     """Return where the newest schema of the input's values is, and the schema if it is there.
 
-    Raises:
-        ConfigError: a file cannot be read.
-        SchemasAway: the registry does not answer.
+    Raises `ConfigError`: a file cannot be read; `SchemasAway`: the registry does not answer.
     """
     if config.input.schema_file is None and (registry := registry_for(config)) is not None:
         subject = subject_of(config.input.first)
@@ -159,8 +154,7 @@ def newest_schema(config: Config) -> tuple[str, Schema | None]:
 def policy_for(config: Config) -> MatchPolicy:
     """Return the policy of *config* for what counts as a duplicate.
 
-    Raises:
-        MissingExtra: *config* compares records, and the library for that is not installed.
+    Raises `MissingExtra`: *config* compares records, and the library for that is not installed.
     """
     if config.input.records:
         require_library()
@@ -221,11 +215,9 @@ class IndexDirectory:
     """An index in a directory of its own, with the settings that open it."""
 
     path: Path
-    seed: bytes | None
-    """The seed in ``index.seed_file``; None without one."""
+    seed: bytes | None  # the seed in ``index.seed_file``; None without one
     bucket_cap: int
-    ids: bool
-    """Whether it finds documents by their ids."""
+    ids: bool  # whether it finds documents by their ids
     memory: Memory
     policy: MatchPolicy
     """The rules for which documents enter the index; a change is logged as a warning."""

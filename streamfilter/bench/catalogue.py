@@ -12,10 +12,7 @@ from typing import Any
 from streamfilter.bench.machine import machine, versions
 from streamfilter.bench.result import BenchResult, Options
 
-BENCHMARKS = {
-    "sketch": "streamfilter.bench.sketching",
-    "filter": "streamfilter.bench.filtering",
-}
+BENCHMARKS = {"sketch": "streamfilter.bench.sketching", "filter": "streamfilter.bench.filtering"}
 """The benchmarks of the command ``bench``, by name.
 
 The first line of a module's docstring is its question; ``run(options) -> BenchResult`` answers it.

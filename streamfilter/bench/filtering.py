@@ -35,10 +35,8 @@ class Mix:
     """Texts of one kind, and how many times as fast as each rival we want to be on them."""
 
     language: str
-    share: float
-    """Share of copies."""
-    size: int = 1_024
-    """Bytes of a text."""
+    share: float  # share of copies
+    size: int = 1_024  # bytes of a text
     wanted: Mapping[str, float] = field(default_factory=dict)
     """Wanted ratio of processor times in steady state, by rival."""
 
@@ -65,8 +63,7 @@ class Contender:
     name: str
     run: Run
     whole: list[Ran] = field(default_factory=list)
-    begun: list[Ran] = field(default_factory=list)
-    """The same for the beginning of the input alone."""
+    begun: list[Ran] = field(default_factory=list)  # the same for the beginning of the input alone
     judged: truth.Judged | None = None
 
     def took(self, what: str) -> list[float]:

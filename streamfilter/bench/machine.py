@@ -108,21 +108,17 @@ def environment() -> dict[str, str]:
 class Ran:
     """Time and memory of a process that has ended."""
 
-    wall: float
-    """Wall-clock seconds."""
-    cpu: float
-    """Processor seconds of its threads, and of the child processes that it waited for."""
+    wall: float  # wall-clock seconds
+    cpu: float  # processor seconds of its threads, and of the child processes that it waited for
     own: float = 0.0
     """Processor seconds of its own threads, as last seen before it ended; 0 if unknown."""
-    peak: int = 0
-    """Largest resident memory of the process itself, in bytes; 0 if unknown."""
+    peak: int = 0  # largest resident memory of the process itself, in bytes; 0 if unknown
 
 
 def run_process(arguments: Sequence[str]) -> Ran:
     """Run ``python *arguments*``, and return its time and memory.
 
-    Raises:
-        ProcessFailed: it ended with an error.
+    Raises `ProcessFailed`: it ended with an error.
     """
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()

@@ -23,10 +23,8 @@ class Measured:
     """Several measurements of one thing."""
 
     median: float
-    low: float
-    """First quartile."""
-    high: float
-    """Third quartile."""
+    low: float  # first quartile
+    high: float  # third quartile
     runs: int
 
     @classmethod

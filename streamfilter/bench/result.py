@@ -26,20 +26,16 @@ class Rivals:
     """Kind of shingle, such as ``word-3`` -> functions that sign texts, by name."""
     programs: Mapping[str, Callable[[Path, Path, Path], Any]] = field(default_factory=dict)
     """Programs that filter: (input, kept, withheld) -> `Ran`, by name."""
-    notes: Sequence[str] = ()
-    """Notes that a reader needs to compare the figures."""
+    notes: Sequence[str] = ()  # notes that a reader needs to compare the figures
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of every benchmark."""
 
-    repeat: int = 5
-    """Rounds; a table shows their median and quartiles."""
-    quick: bool = False
-    """Small inputs: shows that everything works, measures little."""
-    text: Path | None = None
-    """JSON Lines whose ``text`` fields are measured as one more language."""
+    repeat: int = 5  # rounds; a table shows their median and quartiles
+    quick: bool = False  # small inputs: shows that everything works, measures little
+    text: Path | None = None  # JSON Lines whose ``text`` fields are measured as one more language
     say: Callable[[str], None] = lambda _: None
     """Called with the name of the next measurement, to show progress."""
     rivals: Rivals = field(default_factory=lambda: Rivals())
@@ -51,8 +47,7 @@ class Check:
 
     name: str
     passed: bool
-    detail: str = ""
-    """The result, and the wanted value."""
+    detail: str = ""  # the result, and the wanted value
 
     @classmethod
     def at_least(cls, name: str, got: float, wanted: float) -> Check:
@@ -67,8 +62,7 @@ class Target:
     name: str
     got: float
     wanted: float
-    at_most: bool = False
-    """True if less is better."""
+    at_most: bool = False  # true if less is better
 
     @property
     def met(self) -> bool:
@@ -80,16 +74,13 @@ class Target:
 class BenchResult:
     """The answer of one benchmark."""
 
-    tables: Mapping[str, Sequence[Row]]
-    """Rows with the same columns, by title."""
+    tables: Mapping[str, Sequence[Row]]  # rows with the same columns, by title
     checks: Sequence[Check]
     targets: Sequence[Target] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    """Notes that a reader needs to understand the numbers."""
+    notes: Sequence[str] = ()  # notes that a reader needs to understand the numbers
     name: str = ""
-    question: str = ""
-    """Set by the catalogue, like the name."""
+    question: str = ""  # set by the catalogue, like the name
 
     @property
     def passed(self) -> bool:

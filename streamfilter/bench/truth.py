@@ -69,13 +69,10 @@ def neighbours(sets: Sequence[set[str]], *, floor: float = FLOOR) -> Neighbours:
 class Judged:
     """Counts of right and wrong decisions to keep or withhold texts."""
 
-    expected: int
-    """Texts with an earlier kept one of at least ``recall_from`` similarity."""
-    found: int
-    """How many of those were withheld."""
+    expected: int  # texts with an earlier kept one of at least ``recall_from`` similarity
+    found: int  # how many of those were withheld
     withheld: int
-    right: int
-    """How many of the withheld have an earlier kept one of at least the threshold."""
+    right: int  # how many of the withheld have an earlier kept one of at least the threshold
 
     def checks(self, label: str) -> list[Check]:
         """Return the checks of the promised recall and precision."""

@@ -119,8 +119,7 @@ def _check_usage(
 def _configured(inputs: tuple[str, ...], topic: str | None, others: dict[str, Any]) -> Config:
     """Return the configuration without its table, which may not be there yet.
 
-    Raises:
-        ConfigError: its texts can have no table.
+    Raises `ConfigError`: its texts can have no table.
     """
     overrides = [*others["overrides"], *overrides_of_files(others), f"{KEY}=null"]
     overrides += [f"input.topic={topic}"] if topic is not None else []

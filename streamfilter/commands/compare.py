@@ -17,8 +17,7 @@ RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invi
 def shingling(value: str) -> Shingling:
     """Read ``kind:size``, such as ``word:3``.
 
-    Raises:
-        click.BadParameter: with the forms that are right.
+    Raises `click.BadParameter`: with the forms that are right.
     """
     kind, _, size = value.partition(":")
     if kind not in KINDS or not size.isdecimal() or not 1 <= int(size) <= 32:

@@ -19,13 +19,7 @@ from streamfilter.commands.options import (
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
-from streamfilter.files.evaluation import (
-    Evaluation,
-    evaluate_sample,
-    read_run,
-    read_truth,
-    run_now,
-)
+from streamfilter.files.evaluation import Evaluation, evaluate_sample, read_run, read_truth, run_now
 from streamfilter.files.inputs import check_read_again
 from streamfilter.files.outputs import write_whole
 from streamfilter.files.summary import all_broken

@@ -89,8 +89,7 @@ def command(
 def _check_pointers(config: Config) -> None:
     """Refuse a configuration that stories are not for: it is that of a topic that matters.
 
-    Raises:
-        ConfigError: text and id are elsewhere.
+    Raises `ConfigError`: text and id are elsewhere.
     """
     given = config.input
     if given.format != "text" and (given.text, given.id) != (("/text",), "/id"):

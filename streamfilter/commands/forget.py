@@ -110,8 +110,7 @@ def _lines(file: Iterable[str] | None) -> Iterator[str]:
 def _asked(ids: Iterable[str]) -> list[str]:
     """Return the ids, each once, in their order.
 
-    Raises:
-        click.UsageError: there are none, or one that no document can have.
+    Raises `click.UsageError`: there are none, or one that no document can have.
     """
     asked = list(dict.fromkeys(id_ for id_ in ids if id_))
     if not asked:
@@ -131,11 +130,7 @@ def _asked(ids: Iterable[str]) -> list[str]:
 
 
 def _written(scope: str) -> bytes:
-    """Return *scope* as a header holds it.
-
-    Raises:
-        click.UsageError: no record can have it.
-    """
+    """Return *scope* as a header holds it, or raise `click.UsageError`: no record can have it."""
     try:
         return scope.encode()
     except UnicodeEncodeError:

@@ -153,12 +153,7 @@ def _example(starter: StarterFile, seen: list[Record], chosen: str | None) -> st
 
 
 def _starter(
-    config: Config,
-    found: Proposal | None,
-    *,
-    text: str | None,
-    identity: str | None,
-    asks: bool,
+    config: Config, found: Proposal | None, *, text: str | None, identity: str | None, asks: bool
 ) -> StarterFile:
     """Return what to write: what was given, then what was asked, then what was seen."""
     topic = config.input.topic
@@ -177,7 +172,10 @@ def _starter(
             text=text or _prompted("JSON Pointer to the text", here.text),
             id=identity or _prompted("JSON Pointer to the id (empty: none)", here.id or "") or None,
         )
-    _check(here)
+    # What `run` would refuse is refused before it is written.
+    identity = "null" if here.id is None else literal(here.id)
+    given = [f"input.text={literal(here.text)}", f"input.id={identity}"]
+    load_config(overrides=[f"input.topic={here.topic}", *given])
     return here
 
 
@@ -185,17 +183,6 @@ def _prompted(question: str, default: str) -> str:
     """Return the answer; a *default* from a record is shown without what steers a terminal."""
     shown = f"{question} [{inline(default)}]" if default else question
     return str(click.prompt(shown, default=default, show_default=False, err=True))
-
-
-def _check(starter: StarterFile) -> None:
-    """Refuse what `run` would refuse, before it is written.
-
-    Raises:
-        ConfigError: with every problem.
-    """
-    identity = "null" if starter.id is None else literal(starter.id)
-    given = [f"input.text={literal(starter.text)}", f"input.id={identity}"]
-    load_config(overrides=[f"input.topic={starter.topic}", *given])
 
 
 def _write(path: Path, text: str) -> None:

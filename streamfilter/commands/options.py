@@ -114,8 +114,7 @@ dead_letter_option = file_option(
 def once(_: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> Any:
     """Return the only one of an option's *values*, None if there is none.
 
-    Raises:
-        click.BadParameter: it was given again; the last one would win without a word.
+    Raises `click.BadParameter`: it was given again; the last one would win without a word.
     """
     if len(values) > 1:
         raise click.BadParameter(f"it was given {len(values)} times; give one", param=option)
@@ -141,8 +140,7 @@ output_option = click.option(
 def load(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Config:
     """Return the configuration, which is in force from now on.
 
-    Raises:
-        ConfigError: with every problem found.
+    Raises `ConfigError`: with every problem found.
     """
     CURES.remember(files)
     config = load_config(files, overrides=overrides)

@@ -33,8 +33,7 @@ Spread = list[tuple[float, float]]
 def spread_of(_context: click.Context, _option: click.Parameter, value: str | None) -> Spread:
     """Read ``similarity:number,...``, such as ``0.1:1000000,0.5:20``.
 
-    Raises:
-        click.BadParameter: it is none.
+    Raises `click.BadParameter`: it is none.
     """
     spread: Spread = []
     for part in value.split(",") if value else ():
@@ -54,8 +53,7 @@ def duration_of(
 ) -> timedelta | None:
     """Read a duration, such as ``30d``.
 
-    Raises:
-        click.BadParameter: it is none, or no time at all.
+    Raises `click.BadParameter`: it is none, or no time at all.
     """
     try:
         duration = None if value is None else parse_duration(value)
@@ -150,11 +148,7 @@ def command(
 
 
 def _planned(threshold: float, slots: int, recall: float, layout: str) -> Shape:
-    """Return the planner's shape.
-
-    Raises:
-        ConfigError: no shape reaches the recall.
-    """
+    """Return the planner's shape, or raise `ConfigError`: no shape reaches the recall."""
     try:
         return plan(threshold, slots=slots, recall=recall, layout=layout)
     except ValueError as error:
@@ -163,11 +157,7 @@ def _planned(threshold: float, slots: int, recall: float, layout: str) -> Shape:
 
 
 def _possible(shape: Shape) -> Shape:
-    """Return *shape*, which was asked for.
-
-    Raises:
-        ConfigError: there is no such shape.
-    """
+    """Return *shape*, which was asked for, or raise `ConfigError`: there is no such shape."""
     try:
         Scheme(shape.bands, shape.rows, shape.slots, layout=shape.layout)
     except ValueError as error:
@@ -183,8 +173,7 @@ def _capacity(
 ) -> Capacity | None:  # fmt: skip
     """Return the capacity of the requested memory; None if none is requested.
 
-    Raises:
-        click.UsageError: it would grow for ever, or a rate is missing.
+    Raises `click.UsageError`: it would grow for ever, or a rate is missing.
     """
     if retention is not None and rate is None:
         raise click.UsageError("--retention needs --rate: how many documents come in that time")

@@ -92,11 +92,7 @@ def _indexes(path: Path) -> list[Path]:
 
 
 def _refuse_alive(config: Config, members: tuple[str, ...], places: list[Path]) -> None:
-    """Stop if a process of the group is alive, here or elsewhere.
-
-    Raises:
-        Stop: it is named.
-    """
+    """Raise `Stop` if a process of the group is alive, here or elsewhere; it is named."""
     if members:
         seconds = config.kafka.session_timeout.total_seconds()
         got = f"the group {config.kafka.group!r} is alive: {', '.join(sorted(members))}"

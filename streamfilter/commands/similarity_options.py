@@ -58,8 +58,7 @@ def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
 
     *inputs* are the files that it is for, if it is for files.
 
-    Raises:
-        Stop: with every problem found.
+    Raises `Stop`: with every problem found.
     """
     config = load(given["files"], (*given["overrides"], *_overrides(given)))
     for warning in announced(config):

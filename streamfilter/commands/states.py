@@ -58,8 +58,7 @@ index_options = added(
 def asked_of(given: dict[str, Any]) -> AskedDocument:
     """Return the document that is asked about.
 
-    Raises:
-        click.UsageError: neither a text nor an id was given, or both.
+    Raises `click.UsageError`: neither a text nor an id was given, or both.
     """
     text, id_ = given["text"], given["id_"]
     if (text is None) is (id_ is None):
@@ -73,8 +72,7 @@ def asked_of(given: dict[str, Any]) -> AskedDocument:
 def state_of(given: dict[str, Any]) -> tuple[Path, bytes | None]:
     """Return the state directory, and the seed that the configuration has for its indexes.
 
-    Raises:
-        click.UsageError: neither option names it: the default's may be anybody's.
+    Raises `click.UsageError`: neither option names it: the default's may be anybody's.
     """
     config, state = load(given["files"], given["overrides"]), given["state"]
     if state is None and not given["files"] and config.index.path == Config().index.path:

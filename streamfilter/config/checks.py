@@ -22,38 +22,29 @@ Check = Callable[[Config], Iterable[Problem]]
 CheckOf = tuple[tuple[str, ...], Check]
 """The settings that a check reads, and the check."""
 
-_OURS = "streamfilter sets it; remove it"
-REFUSED_PROPERTIES = {
-    "enable.auto.commit": "offsets belong to the transaction; remove it",
-    "enable.auto.offset.store": "offsets belong to the transaction; remove it",
-    "auto.commit.interval.ms": "offsets belong to the transaction; remove it",
-    "auto.commit.enable": "offsets belong to the transaction; remove it",
-    "offset.store.method": "offsets belong to the transaction; remove it",
-    "isolation.level": "aborted records must never be judged; remove it",
-    "transactional.id": "it follows from kafka.group and the task; remove it",
-    "enable.idempotence": "transactions need it enabled; remove it",
-    "auto.offset.reset": "a silent jump would lose records; use input.start for a new group",
-    "topic.auto.offset.reset": "a silent jump would lose records; use input.start",
-    "group.id": "set kafka.group instead",
-    "session.timeout.ms": "set kafka.session_timeout instead",
-    "transaction.timeout.ms": "set kafka.transaction_timeout instead",
-    "enable.partition.eof": _OURS,
-    "acks": "a transaction needs all acknowledgements; remove it",
-    "request.required.acks": "a transaction needs all acknowledgements; remove it",
-    "max.in.flight": "more than five break the order; remove it",
-    "max.in.flight.requests.per.connection": "more than five break the order; remove it",
-    "enable.gapless.guarantee": "it turns a retry into a fatal error; remove it",
-    "allow.auto.create.topics": "a typing mistake must not create a topic; remove it",
-    "delivery.report.only.error": "the changelog's offset comes with the report; remove it",
-    "dr_cb": _OURS,
-    "dr_msg_cb": _OURS,
-    "on_delivery": _OURS,
-    "error_cb": _OURS,
-    "stats_cb": _OURS,
-    "throttle_cb": _OURS,
-    "logger": _OURS,
-    "oauth_cb": "set kafka.oauth.command instead",
-}
+_REFUSED = {
+    "offsets belong to the transaction; remove it":
+        "enable.auto.commit enable.auto.offset.store auto.commit.interval.ms auto.commit.enable "
+        "offset.store.method",
+    "aborted records must never be judged; remove it": "isolation.level",
+    "it follows from kafka.group and the task; remove it": "transactional.id",
+    "transactions need it enabled; remove it": "enable.idempotence",
+    "a silent jump would lose records; use input.start for a new group": "auto.offset.reset",
+    "a silent jump would lose records; use input.start": "topic.auto.offset.reset",
+    "set kafka.group instead": "group.id",
+    "set kafka.session_timeout instead": "session.timeout.ms",
+    "set kafka.transaction_timeout instead": "transaction.timeout.ms",
+    "streamfilter sets it; remove it":
+        "enable.partition.eof dr_cb dr_msg_cb on_delivery error_cb stats_cb throttle_cb logger",
+    "a transaction needs all acknowledgements; remove it": "acks request.required.acks",
+    "more than five break the order; remove it":
+        "max.in.flight max.in.flight.requests.per.connection",
+    "it turns a retry into a fatal error; remove it": "enable.gapless.guarantee",
+    "a typing mistake must not create a topic; remove it": "allow.auto.create.topics",
+    "the changelog's offset comes with the report; remove it": "delivery.report.only.error",
+    "set kafka.oauth.command instead": "oauth_cb",
+}  # fmt: skip
+REFUSED_PROPERTIES = {name: why for why, names in _REFUSED.items() for name in names.split()}
 """librdkafka properties that would break a promise → why, and what to do instead."""
 
 _BROKER = re.compile(

@@ -58,8 +58,7 @@ class Config(Section):
     def scheme(self) -> Scheme:
         """Return what shapes the index; bands and rows planned where they are not given.
 
-        Raises:
-            ValueError: if no shape reaches the recall (`load_config` has checked that).
+        Raises `ValueError`: if no shape reaches the recall (`load_config` has checked that).
         """
         digests = self.digests
         if self.input.records:
@@ -85,8 +84,7 @@ class Config(Section):
     def planned(self) -> Shape:
         """Return the shape that finds enough pairs at the threshold, and enough contained texts.
 
-        Raises:
-            ValueError: there is none.
+        Raises `ValueError`: there is none.
         """
         each, contained = self.similarity, self.contained_pairs
         return plan(each.threshold, slots=each.slots, recall=each.recall, layout=each.layout,

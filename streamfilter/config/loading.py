@@ -25,8 +25,7 @@ from streamfilter.stops import ConfigError, Problem
 class Reading:
     """A configuration as far as it could be read, and everything wrong with it."""
 
-    config: Config
-    """Where a setting was wrong, it has its default."""
+    config: Config  # where a setting was wrong, it has its default
     problems: tuple[Problem, ...]
 
 
@@ -55,8 +54,7 @@ def load_config(
         environment: variables to read ``STREAMFILTER_SECTION__KEY`` from (default: the process's).
         overrides: ``section.key=value`` each.
 
-    Raises:
-        ConfigError: with every problem found.
+    Raises `ConfigError`: with every problem found.
     """
     reading = read_config(files, environment, overrides)
     if reading.problems:

@@ -37,12 +37,9 @@ class StarterFile:
     id: str | None = Config().input.id
     group: str = Config().kafka.group
     brokers: str = str(Config().kafka.common["bootstrap.servers"])
-    schema: str = "schemas/configuration.json"
-    """Where the JSON Schema is, seen from the file."""
-    name: str = "config/streamfilter.yaml"
-    """How the file is called, in its own words."""
-    example: str | None = None
-    """The one of `EXAMPLES` whose settings the file has."""
+    schema: str = "schemas/configuration.json"  # where the JSON Schema is, seen from the file
+    name: str = "config/streamfilter.yaml"  # how the file is called, in its own words
+    example: str | None = None  # the one of `EXAMPLES` whose settings the file has
 
     def text_of_file(self) -> str:
         """Return the file."""

@@ -56,18 +56,14 @@ for _tag, _regexp, _first in (
     )
 
 
-def _construct_int(loader: _Loader, node: Any) -> int:
-    return int(node.value)  # a leading 0 is no octal number
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+# A leading 0 is no octal number.
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
 
 
 def parse_yaml(text: str) -> Any:
     """Return the plain values in *text*; None for an empty one.
 
-    Raises:
-        YamlError: if it is not one document of usable YAML.
+    Raises `YamlError`: if it is not one document of usable YAML.
     """
     if len(text) > CHARACTERS_MAX:
         raise YamlError(f"longer than {CHARACTERS_MAX} characters")
@@ -106,13 +102,9 @@ def _in_words(error: yaml.MarkedYAMLError) -> str:
     place = _place(error.problem_mark or error.context_mark)
     if opening := _OPENING.search(problem):
         return f"{place}a text that begins with {opening[1]} must be quoted"
-    return place + _harmless(problem or "not YAML")
+    # The library's words without what they quote of the text.
+    return place + re.sub(r"(['\"])(?!<)(?!.\1).*\1", "…", problem or "not YAML", flags=re.DOTALL)
 
 
 def _place(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-
-
-def _harmless(problem: str) -> str:
-    """Return the library's words without what it quotes of the text."""
-    return re.sub(r"(['\"])(?!<)(?!.\1).*\1", "…", problem, flags=re.DOTALL)

@@ -25,8 +25,7 @@ def embedded(names: list[str]) -> Iterator[str]:
 def own_topics(config: Config) -> Iterator[None]:
     """Create the topics on a running Kafka; at the end, delete them, the changelog and the group.
 
-    Raises:
-        Stop: no broker answers, it refuses a request, or a topic exists already.
+    Raises `Stop`: no broker answers, it refuses a request, or a topic exists already.
     """
     admin = admin_client(config)
     cure = "delete the topic if an earlier demo left it there, or use another broker"

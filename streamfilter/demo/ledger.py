@@ -39,8 +39,7 @@ class OutputRecord:
 
     document_id: str
     placed: Placed
-    matches: tuple[dict[str, Any], ...]
-    """Matches of the evidence, best first."""
+    matches: tuple[dict[str, Any], ...]  # matches of the evidence, best first
 
     @property
     def verdict(self) -> Verdict:

@@ -49,10 +49,8 @@ class DemoPlan:
     """The options of the user."""
 
     seconds: float
-    rate: float
-    """Stories a second."""
-    stories: int | None
-    """Most stories; None: no limit."""
+    rate: float  # stories a second
+    stories: int | None  # most stories; None: no limit
     seed: int
     http: tuple[str, int]
     broker: str | None
@@ -72,8 +70,7 @@ class DemoRun:
             stack: stops the filter at the end, and then ends the broker or deletes the topics.
         """
         self.plan, self.ledger = plan, Ledger(plan.wire.encode)
-        self.note = ""
-        """The latest event, shown on the board."""
+        self.note = ""  # the latest event, shown on the board
         self._broken = 0
         self._kill_at: float | None = plan.seconds / 2 if plan.broker else None
         topics = [INPUT, *OUTPUTS, f"{GROUP}.changelog"]

@@ -65,8 +65,7 @@ class RunningFilter:
     def check_alive(self) -> None:
         """Return if the process runs.
 
-        Raises:
-            Stop: it has ended; the message contains the end of its log.
+        Raises `Stop`: it has ended; the message contains the end of its log.
         """
         if (code := self._child.exit_code) is not None:
             end = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
@@ -88,8 +87,7 @@ class RunningFilter:
     def wait_until(self, state: str) -> None:
         """Wait until the process is in *state*.
 
-        Raises:
-            Stop: it has ended, or takes too long.
+        Raises `Stop`: it has ended, or takes too long.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while self.status().get("state") != state:

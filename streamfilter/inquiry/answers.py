@@ -40,8 +40,7 @@ class Matches:
     ) -> Matches:
         """Search all indexes of *state*; show the *limit* most similar documents.
 
-        Raises:
-            Stop: no index can be read, or none has the id.
+        Raises `Stop`: no index can be read, or none has the id.
         """
         found: list[tuple[OpenIndex, Candidate]] = []
         known = met = 0
@@ -125,8 +124,7 @@ class Explanations:
     ) -> Explanations:
         """Explain the verdict of each index of *state*; compare with the document *against*.
 
-        Raises:
-            Stop: no index can be read, or none has one of the ids.
+        Raises `Stop`: no index can be read, or none has one of the ids.
         """
         with opened(state, seed=seed, threshold=threshold) as indexes:
             questions = [each for index in indexes if (each := Question.of(asked, index))]

@@ -64,8 +64,7 @@ class Question:
 
     index: OpenIndex
     sketches: Sketches
-    ordinal: int | None = None
-    """Its own ordinal, if it is in the index itself."""
+    ordinal: int | None = None  # its own ordinal, if it is in the index itself
     reach: int = 0
     """The lowest ordinal that it may match, by `verify.within`: as when it arrived, or for a text
     that arrives now, at the index's last stream time."""
@@ -74,8 +73,7 @@ class Question:
     def of(cls, asked: AskedDocument, index: OpenIndex) -> Question | None:
         """Return the question to *index*; None if it does not have the id.
 
-        Raises:
-            Stop: the text needs a scope, has one in vain, or is no record.
+        Raises `Stop`: the text needs a scope, has one in vain, or is no record.
         """
         view, sketcher = index.view, index.sketcher
         scheme, stored = sketcher.scheme, None
@@ -108,8 +106,7 @@ def opened(
 ) -> Iterator[list[OpenIndex]]:
     """Yield every index of *state*; with *threshold* for matches instead of its own.
 
-    Raises:
-        Stop: there is none, or it cannot be read; says what to do.
+    Raises `Stop`: there is none, or it cannot be read; says what to do.
     """
     with ExitStack() as stack:
         try:
@@ -143,8 +140,7 @@ def _opened(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
 def as_sketched(scheme: Scheme, text: str) -> str:
     """Return *text* as it is sketched: a record, given as JSON, as its joined fields.
 
-    Raises:
-        Stop: it is no record; says what one looks like.
+    Raises `Stop`: it is no record; says what one looks like.
     """
     if not scheme.fields:
         return text

@@ -26,12 +26,10 @@ class PairReport:
 
     scheme: Scheme
     pair: PairExplanation
-    found: Comparison | None
-    """The sets and signatures of the texts; None for records."""
+    found: Comparison | None  # the sets and signatures of the texts; None for records
     prepared: dict[str, list[tuple[str, str]]]
     """What each step of the normalisation made of each text, where it changed it."""
-    dropped: dict[str, Dropped]
-    """What the table of boilerplate took from each text."""
+    dropped: dict[str, Dropped]  # what the table of boilerplate took from each text
 
     @classmethod
     def of(cls, config: Config, scheme: Scheme, a: str, b: str) -> PairReport:

@@ -32,16 +32,11 @@ class BatchReport:
     counts: Sequence[Counts] = ()
     matched: Values = field(default_factory=lambda: np.zeros(0))
     """Similarities of the confirmed matches of near-duplicates."""
-    same_id: int = 0
-    """Duplicates by their ids alone."""
-    wrong: float = 0.0
-    """Sum of the duplicate verdicts' probabilities of being wrong."""
-    applied: Applied = field(default_factory=Applied)
-    """Result of the write to the index."""
-    forgotten: Forgotten = NOTHING
-    """Documents that tombstones and updates removed."""
-    ages_seconds: Values | None = None
-    """Age of each record: from its timestamp to now."""
+    same_id: int = 0  # duplicates by their ids alone
+    wrong: float = 0.0  # sum of the duplicate verdicts' probabilities of being wrong
+    applied: Applied = field(default_factory=Applied)  # result of the write to the index
+    forgotten: Forgotten = NOTHING  # documents that tombstones and updates removed
+    ages_seconds: Values | None = None  # age of each record: from its timestamp to now
 
     @classmethod
     def of(

@@ -54,14 +54,11 @@ class Capacity:
     (`matching.retention`)."""
     disk_bytes: int
     memory_bytes: int
-    changelog_bytes: int
-    """Size of one replica, from the beginning of the oldest window."""
-    restore: timedelta
-    """Time to restore from the changelog, for a process with an empty directory."""
+    changelog_bytes: int  # size of one replica, from the beginning of the oldest window
+    restore: timedelta  # time to restore from the changelog, for a process with an empty directory
     front_passes: float
     """Share of the new keys that the front lets through to RocksDB; each costs a read."""
-    front_bytes_advised: int
-    """Size at which the front would let almost no new key through."""
+    front_bytes_advised: int  # size at which the front would let almost no new key through
 
 
 def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:

@@ -87,8 +87,7 @@ class MetricKind(StrEnum):
     UNKNOWN_GAUGE = "unknown gauge"
     """A gauge that is NaN until it is measured: a lag of 0 would be wrong."""
     HISTOGRAM = "histogram"
-    INFO = "info"
-    """A gauge that is always 1; its labels are the information."""
+    INFO = "info"  # a gauge that is always 1; its labels are the information
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,7 @@ class Metric:
     label: str = ""
     values: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    labels: tuple[str, ...] = ()
-    """Label names of an INFO metric."""
+    labels: tuple[str, ...] = ()  # label names of an INFO metric
 
     @property
     def full_name(self) -> str:

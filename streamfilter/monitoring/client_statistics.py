@@ -52,10 +52,8 @@ class _Broker(msgspec.Struct):
     connects: int = 0
     disconnects: int = 0
     waitresp_cnt: int = 0
-    rtt: _Window = msgspec.field(default_factory=_Window)
-    """Microseconds."""
-    throttle: _Window = msgspec.field(default_factory=_Window)
-    """Milliseconds."""
+    rtt: _Window = msgspec.field(default_factory=_Window)  # microseconds
+    throttle: _Window = msgspec.field(default_factory=_Window)  # milliseconds
 
 
 class _Partition(msgspec.Struct):
@@ -69,10 +67,8 @@ class _Topic(msgspec.Struct):
 
 class _Report(msgspec.Struct):
     name: str
-    ts: int
-    """Microseconds of a monotonic clock."""
-    time: int = 0
-    """Unix time in seconds."""
+    ts: int  # microseconds of a monotonic clock
+    time: int = 0  # Unix time in seconds
     msg_cnt: int = 0
     msg_size: int = 0
     tx: int = 0
@@ -92,8 +88,7 @@ class _Client:
     seconds: float = 0.0
     counters: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, float] = field(default_factory=dict)
-    lonely: int = 0
-    """Reports in a row without a broker to ask."""
+    lonely: int = 0  # reports in a row without a broker to ask
 
 
 class Statistics:
@@ -138,23 +133,18 @@ class Statistics:
         counters, before = _counters(read), client.counters
         grown = {name: max(0.0, now - before.get(name, 0)) for name, now in counters.items()}
         client.seconds, client.counters, client.levels = read.ts / 1e6, counters, _levels(read)
-        client.lonely = 0 if _asks_somebody(read) else client.lonely + 1
+        brokers = read.brokers.values()
+        asks = any(broker.source in _ASKED for broker in brokers)
+        client.lonely = 0 if asks else client.lonely + 1
         if role == MEMBER:
-            self._alone = [] if _is_connected(read) else [*self._alone[:1], read.time]
+            connected = any(broker.state == "UP" for broker in brokers)
+            self._alone = [] if connected else [*self._alone[:1], read.time]
         for name in [n for n, c in clients.items() if client.seconds - c.seconds > SILENT_SECONDS]:
             del clients[name]
         self._tell(role, grown, _together([each.levels for each in clients.values()]))
 
 
 _REPORT = msgspec.json.Decoder(_Report)
-
-
-def _asks_somebody(read: _Report) -> bool:
-    return any(broker.source in _ASKED for broker in read.brokers.values())
-
-
-def _is_connected(read: _Report) -> bool:
-    return any(broker.state == "UP" for broker in read.brokers.values())
 
 
 def _counters(read: _Report) -> dict[str, float]:

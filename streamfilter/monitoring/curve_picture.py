@@ -28,8 +28,7 @@ Point = tuple[float, float]
 def require_matplotlib() -> None:
     """Refuse to draw before any work, if it is impossible.
 
-    Raises:
-        MissingExtra: matplotlib is not installed.
+    Raises `MissingExtra`: matplotlib is not installed.
     """
     try:
         import matplotlib  # noqa: F401 (large: imported only where a picture is drawn)

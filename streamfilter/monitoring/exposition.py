@@ -59,8 +59,7 @@ class Series:
     def __init__(self) -> None:
         self.numbers: dict[Key, float] = {}
         self.histograms: dict[Key, Histogram] = {}
-        self.infos: dict[str, Sequence[str]] = {}
-        """Label values of the INFO metrics that are known."""
+        self.infos: dict[str, Sequence[str]] = {}  # label values of the INFO metrics that are known
         for metric in CATALOGUE:
             for key in ((metric.name, value) for value in metric.values or ("",)):
                 if metric.kind is MetricKind.HISTOGRAM:

@@ -13,12 +13,11 @@ KINDS = {MetricKind.UNKNOWN_GAUGE: "gauge, NaN until known", MetricKind.INFO: "g
 def table() -> str:
     """Return the table as Markdown, one line for each metric."""
     head = [f"| metric (`{PREFIX}…`) | kind | meaning |", "|---|---|---|"]
-    return "\n".join([*head, *map(_row, CATALOGUE)]) + "\n"
-
-
-def _row(metric: Metric) -> str:
-    kind = KINDS.get(metric.kind, metric.kind.value)
-    return f"| `{metric.name}{_labels(metric)}` | {kind} | {metric.help} |"
+    rows = (
+        f"| `{each.name}{_labels(each)}` | {KINDS.get(each.kind, each.kind.value)} | {each.help} |"
+        for each in CATALOGUE
+    )
+    return "\n".join([*head, *rows]) + "\n"
 
 
 def _labels(metric: Metric) -> str:

@@ -39,8 +39,7 @@ class Kept:
 def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     """Return what is wrong with cutting it off, and what each partition holds.
 
-    Raises:
-        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    Raises `Stop`: the cluster does not answer (`Temporary`), or refuses us.
     """
     from streamfilter.kafka.brokers import changelog_topic, topics
     from streamfilter.kafka.connection.clients import admin_client

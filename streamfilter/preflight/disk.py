@@ -76,7 +76,9 @@ def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[
     below = sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink())
     for place in [path, *below]:
         try:
-            found = read_identity(place, seed=seed) if _holds_index(place) else None
+            # The directory above the tasks' has no marker.
+            marked = (place / MARKER_NAME).exists()
+            found = read_identity(place, seed=seed) if marked else None
         except IndexFault as fault:
             yield Problem(KEY, str(fault), "")  # the fault names its own ways out
             continue
@@ -86,8 +88,3 @@ def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[
         differing = differences(found, wanted)
         if differing:
             yield Problem(KEY, str(mismatch(str(place), differing, found)), "")
-
-
-def _holds_index(place: Path) -> bool:
-    """Return whether *place* has a marker: the directory above the tasks' has none."""
-    return (place / MARKER_NAME).exists()

@@ -64,10 +64,6 @@ def _share(texts: Sequence[T], habit: Callable[[T], object], least: float, what:
     return f"{count} of {len(texts)} {what}" if count >= least * len(texts) else ""
 
 
-def _mail(texts: Sequence[str]) -> str:
-    return _share(texts, _QUOTE.search, 0.3, "introduce and quote an earlier mail (lines with >)")
-
-
 def _logs(texts: Sequence[str]) -> str:
     lines = [text for text in texts if "\n" not in text.strip()]
     if len(lines) < 0.8 * len(texts) or _words(texts) > 60:
@@ -93,16 +89,6 @@ def _press(texts: Sequence[str]) -> str:
     return counted if _words(texts) > 30 else ""
 
 
-def _titles(texts: Sequence[str]) -> str:
-    if _words(texts) > 16 or any("\n" in text.strip() for text in texts):
-        return ""
-    return _share(texts, lambda text: not text.rstrip().endswith("."), 0.7, "are lines like titles")
-
-
-def _web(texts: Sequence[str]) -> str:
-    return _share(texts, _TAG.search, 0.3, "have HTML tags")
-
-
 def _masked(text: str, masks: Sequence[str] = VALUES) -> str:
     text = text[:LINE_MAX]
     for name in masks:
@@ -110,29 +96,35 @@ def _masked(text: str, masks: Sequence[str] = VALUES) -> str:
     return text
 
 
-def _social(texts: Sequence[str]) -> str:
-    if _words(texts) > 60 or median(text.count("\n") for text in texts) > 1:
-        return ""
-    return _share(texts, _MENTION.search, 0.4, "are short and have names, tags or links")
-
-
-def _tickets(texts: Sequence[str]) -> str:
-    if _words(texts) > 120:
-        return ""
-    return _share(texts, _GREETING.match, 0.3, "are messages that begin with a greeting")
-
-
-def _news(texts: Sequence[str]) -> str:
-    if _words(texts) < 120 or median(len(_ENGLISH.findall(text)) for text in texts) < 15:
-        return ""
-    return _share(texts, lambda text: text.count("\n") >= 3, 0.5, "are English and have paragraphs")
-
-
 def _words(texts: Sequence[str]) -> float:
     return median(len(text.split()) for text in texts)
 
 
+def _lines(texts: Sequence[str]) -> float:
+    return median(text.count("\n") for text in texts)
+
+
+def _of(
+    habit: Callable[[str], object], least: float, what: str,
+    suits: Callable[[Sequence[str]], bool] = bool,
+) -> Rule:  # fmt: skip
+    """Return the rule that a share of the texts has a *habit*, where it *suits* the texts."""
+    return lambda texts: _share(texts, habit, least, what) if suits(texts) else ""
+
+
 _RULES: dict[str, Rule] = {
-    "web": _web, "mail": _mail, "logs": _logs, "social": _social, "press": _press,
-    "tickets": _tickets, "titles": _titles, "news": _news,
+    "web": _of(_TAG.search, 0.3, "have HTML tags"),
+    "mail": _of(_QUOTE.search, 0.3, "introduce and quote an earlier mail (lines with >)"),
+    "logs": _logs,
+    "social": _of(_MENTION.search, 0.4, "are short and have names, tags or links",
+                  lambda texts: _words(texts) <= 60 and _lines(texts) <= 1),
+    "press": _press,
+    "tickets": _of(_GREETING.match, 0.3, "are messages that begin with a greeting",
+                   lambda texts: _words(texts) <= 120),
+    "titles": _of(lambda text: not text.rstrip().endswith("."), 0.7, "are lines like titles",
+                  lambda texts: _words(texts) <= 16
+                  and not any("\n" in text.strip() for text in texts)),
+    "news": _of(lambda text: text.count("\n") >= 3, 0.5, "are English and have paragraphs",
+                lambda texts: _words(texts) >= 120
+                and median(len(_ENGLISH.findall(text)) for text in texts) >= 15),
 }  # fmt: skip

@@ -40,16 +40,12 @@ class ShapeCounts:
     """The expected results of a shape on all pairs of a sample, by their exact similarities."""
 
     documents: int
-    broken: int
-    """Records before the last of them that could not be read."""
-    similar: int
-    """Pairs at or above the threshold."""
-    missed: float | None
-    """Share of these that is expected to share no key; None without any."""
+    broken: int  # records before the last of them that could not be read
+    similar: int  # pairs at or above the threshold
+    missed: float | None  # share of these that is expected to share no key; None without any
     extra: float
     """Share of the other pairs that is expected to share a key, and is compared in vain."""
-    candidates: float
-    """Expected candidates of a document among the earlier ones of the sample."""
+    candidates: float  # expected candidates of a document among the earlier ones of the sample
 
 
 def count_sample(shape: Shape, threshold: float, path: str, config: Config) -> ShapeCounts:
@@ -82,8 +78,7 @@ class ShapePlan:
 
     shape: Shape
     threshold: float
-    recall: float
-    """The share of the pairs at the threshold that is wanted."""
+    recall: float  # the share of the pairs at the threshold that is wanted
     spread: Sequence[tuple[float, float]] = ()
     """(similarity, number) of the earlier documents that a document is like."""
     seen: ShapeCounts | None = None

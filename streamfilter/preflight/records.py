@@ -38,8 +38,7 @@ SHOWN_FIELDS = 12
 def check_records(config: Config) -> list[Problem]:
     """Return how many of the latest records would be dead letters, and if a table is out of date.
 
-    Raises:
-        Stop: the brokers do not answer (`Temporary`), or refuse us.
+    Raises `Stop`: the brokers do not answer (`Temporary`), or refuse us.
     """
     from streamfilter.kafka import topic_sample
 
@@ -129,8 +128,7 @@ def texts_of_topic(
 ) -> Iterator[str]:
     """Yield the texts of the input's latest *limit* records; a broken one goes to *broken*.
 
-    Raises:
-        Stop: the brokers or the registry do not answer, or refuse us.
+    Raises `Stop`: the brokers or the registry do not answer, or refuse us.
     """
     from streamfilter.kafka import topic_sample
 
@@ -151,10 +149,8 @@ class Seen:
 
     record: Record
     reading: Reading | SchemasAway
-    root: Any
-    """Its value decoded as a whole; None if that is impossible."""
-    pointers: Sequence[str] = ()
-    """The pointers to the values beside the text."""
+    root: Any  # its value decoded as a whole; None if that is impossible
+    pointers: Sequence[str] = ()  # the pointers to the values beside the text
 
     @property
     def fate(self) -> str:
@@ -196,7 +192,10 @@ class Seen:
             case Document():
                 text = f"{shown(reading.text)} {counted(len(reading.text.split()), 'word')}"
                 named = zip(self.pointers, reading.values, strict=True)
-                beside = [f"\n    {name}  {_shown_value(each)}" for name, each in named]
+                beside = [
+                    f"\n    {name}  {'none' if each is None else shown(each)[1:-1]}"
+                    for name, each in named
+                ]
                 return f"{first}\n    id    {shown(reading.id)}\n    text  {text}{''.join(beside)}"
             case Malformed():
                 return f"{first}\n    {reading.code.value}: {reading.message}{self._instead()}"
@@ -217,8 +216,7 @@ class Look:
 
     config: Config
     seen: Sequence[Seen]
-    place: str = ""
-    """Where the records came from."""
+    place: str = ""  # where the records came from
 
     @classmethod
     def at(cls, config: Config, records: Sequence[Record], *, place: str = "") -> Look:
@@ -291,11 +289,6 @@ class Look:
         fit = fitting(self.texts)
         default = self.config.similarity == SimilaritySection()
         return [f"{fit} (streamfilter init --example {fit.name})"] if fit and default else []
-
-
-def _shown_value(value: str | None) -> str:
-    """Return a canonical *value* for a terminal; ``none`` stands for one that is absent."""
-    return "none" if value is None else shown(value)[1:-1]
 
 
 def shown(text: str) -> str:

@@ -36,8 +36,7 @@ class Preflight:
     problems: list[Problem] = field(default_factory=list)
     unreachable: list[Problem] = field(default_factory=list)
     """Brokers and registries that did not answer."""
-    made: list[str] = field(default_factory=list)
-    """Topics that were created just now."""
+    made: list[str] = field(default_factory=list)  # topics that were created just now
     kept: list[Kept] = field(default_factory=list)
     """What the changelog of an index that forgets holds, if the brokers were asked."""
 

@@ -28,8 +28,7 @@ Wanted = tuple[str, str, frozenset[str]]
 def check_schemas(config: Config) -> list[Problem]:
     """Return what the configuration needs and the newest schema of the values does not have.
 
-    Raises:
-        SchemasAway: the registry does not answer.
+    Raises `SchemasAway`: the registry does not answer.
     """
     where, schema = schemas_awaited(waiting_of(config), lambda: newest_schema(config))
     if schema is None:
@@ -87,8 +86,7 @@ def waiting_of(config: Config) -> Waiting:
 def schemas_awaited(patience: Waiting, call: Callable[[], T]) -> T:
     """Return what *call* returns, once the registry answers.
 
-    Raises:
-        SchemasAway: it does not answer in time, or it refuses to show the schemas.
+    Raises `SchemasAway`: it does not answer in time, or it refuses to show the schemas.
     """
     return patience.awaited(
         call, SchemasAway, hopeless=lambda error: isinstance(error, SchemasWithheld)

@@ -62,7 +62,8 @@ def _match_up(run: Run, report: Report) -> list[Placed | None]:
             row = rows.pop() if rows else -1
         if row < 0 or outcomes[row] is not None:
             report.extra += 1
-            report.example(Example("extra", _name(placed), placed.place, None))
+            name = _at(placed.source) if placed.source else placed.verdict.value
+            report.example(Example("extra", name, placed.place, None))
         else:
             outcomes[row] = placed
     for given, outcome in zip(run.given, outcomes, strict=True):
@@ -72,10 +73,6 @@ def _match_up(run: Run, report: Report) -> list[Placed | None]:
             report.missing += 1
             report.example(Example("missing", given.id or _at(given.source), "nowhere", None))
     return outcomes
-
-
-def _name(placed: Placed) -> str:
-    return _at(placed.source) if placed.source else placed.verdict.value
 
 
 def _at(source: Source) -> str:

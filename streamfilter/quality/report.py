@@ -23,10 +23,8 @@ class Example:
     kind: str
     id: str
     other: str
-    similarity: float | None
-    """True similarity; None: below the floor of the truth."""
-    claimed: float | None = None
-    """Similarity that the evidence states."""
+    similarity: float | None  # true similarity; None: below the floor of the truth
+    claimed: float | None = None  # similarity that the evidence states
 
     def __str__(self) -> str:
         low = self.similarity is None
@@ -91,18 +89,13 @@ class Report:
     recall_from: float = 0.0
     precision_from: float = 0.0
     verdicts: Counter[str] = field(default_factory=Counter)
-    missing: int = 0
-    """Records that are in no output, although no policy drops them."""
-    extra: int = 0
-    """Output records without an input: more came out than went in."""
+    missing: int = 0  # records that are in no output, although no policy drops them
+    extra: int = 0  # output records without an input: more came out than went in
     ambiguous: int = 0
     """Readable records whose id is not unique; they are not judged against the truth."""
-    unknown: int = 0
-    """Ids of the truth that were not in the input."""
-    unmeasured: int = 0
-    """Documents withheld for containment, if the truth has similarities only."""
-    by_id: int = 0
-    """Documents withheld for their ids alone (``input.known_id: duplicate``)."""
+    unknown: int = 0  # ids of the truth that were not in the input
+    unmeasured: int = 0  # documents withheld for containment, if the truth has similarities only
+    by_id: int = 0  # documents withheld for their ids alone (``input.known_id: duplicate``)
     recalled: Tally = field(default_factory=Tally)
     """Documents with a similar earlier document that was kept; good: withheld."""
     precise: Tally = field(default_factory=Tally)

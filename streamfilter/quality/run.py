@@ -16,12 +16,9 @@ class Given:
     source: Source
     order: tuple[int, ...]
     """Place in the order of judgement: a rank for files, (batch, partition, offset) for topics."""
-    raw: bytes
-    """Digest of the record's bytes."""
-    id: str | None
-    """Document id; None if the record cannot be read."""
-    text: bytes
-    """Digest of its normalised text; empty if it cannot be read."""
+    raw: bytes  # digest of the record's bytes
+    id: str | None  # document id; None if the record cannot be read
+    text: bytes  # digest of its normalised text; empty if it cannot be read
     beside: bytes = b""
     """Digests of its scope and of what a match must agree in: they are the same in a match."""
     droppable: bool = False
@@ -32,30 +29,23 @@ class Given:
 class Placed:
     """One output record of a run."""
 
-    place: str
-    """``unique``, ``duplicates`` or ``dead_letter``."""
+    place: str  # ``unique``, ``duplicates`` or ``dead_letter``
     verdict: Verdict
-    raw: bytes | None = None
-    """Digest of the original bytes, None if the output does not hold them."""
-    source: Source | None = None
-    """Source that the evidence states."""
+    raw: bytes | None = None  # digest of the original bytes, None if the output does not hold them
+    source: Source | None = None  # source that the evidence states
     match_id: str | None = None
-    similarity: float = 0.0
-    """Similarity to the best match, as the evidence states it."""
-    match_sources: tuple[Source, ...] = ()
-    """Sources of all matches, the best first."""
+    similarity: float = 0.0  # similarity to the best match, as the evidence states it
+    match_sources: tuple[Source, ...] = ()  # sources of all matches, the best first
     containment: float | None = None
     """Containment of the best match, as the evidence states it; None without verify.containment."""
-    by_id: bool = False
-    """Whether it was withheld for its id alone: no text was compared."""
+    by_id: bool = False  # whether it was withheld for its id alone: no text was compared
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """The inputs and outputs of a run."""
 
-    given: Sequence[Given]
-    """In the order of judgement."""
+    given: Sequence[Given]  # in the order of judgement
     placed: Sequence[Placed]
     notes: tuple[str, ...] = ()
     """Remarks on the origin of inputs and outputs, for the reader of the report."""

@@ -16,26 +16,16 @@ class StoryKind(StrEnum):
     """The kind of a story: new, or a disguise of an earlier one."""
 
     NEWS = "news"
-    REPUBLISHED = "republished"
-    """With another paper's header and footer."""
-    ADVERT = "advert"
-    """With an advertisement in the middle."""
-    CROPPED = "cropped"
-    """Without its end."""
-    UPDATED = "updated"
-    """With a new first paragraph."""
-    MIRROR = "mirror"
-    """With other links."""
-    FEEDBACK = "feedback"
-    """A reader's message; the same again under many ids."""
-    SPAM = "spam"
-    """From a template; only the name changes."""
-    SHORT = "short"
-    """A few words; with one of them changed it is another message."""
-    REWRITTEN = "rewritten"
-    """A third of the sentences are new: related, but not the same."""
-    QUOTING = "quoting"
-    """Another story that quotes a passage."""
+    REPUBLISHED = "republished"  # with another paper's header and footer
+    ADVERT = "advert"  # with an advertisement in the middle
+    CROPPED = "cropped"  # without its end
+    UPDATED = "updated"  # with a new first paragraph
+    MIRROR = "mirror"  # with other links
+    FEEDBACK = "feedback"  # a reader's message; the same again under many ids
+    SPAM = "spam"  # from a template; only the name changes
+    SHORT = "short"  # a few words; with one of them changed it is another message
+    REWRITTEN = "rewritten"  # a third of the sentences are new: related, but not the same
+    QUOTING = "quoting"  # another story that quotes a passage
 
 
 CLAIMS: dict[StoryKind, tuple[float, float]] = {

@@ -32,8 +32,7 @@ _MARKUP = re.compile(r"[<>{}|=_`*\\#@$^~\[\]\"]|::|\.\.\s|\d\.\d")
 def sources() -> tuple[tuple[str, ...], ...]:
     """Return the sentences of each document in order, no sentence twice.
 
-    Raises:
-        RuntimeError: this Python is installed without its documentation texts.
+    Raises `RuntimeError`: this Python is installed without its documentation texts.
     """
     seen: set[str] = set()
     found = []

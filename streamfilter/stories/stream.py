@@ -49,8 +49,7 @@ class Story:
     id: str
     text: str
     kind: StoryKind
-    origin: str | None = None
-    """Id of the story that it was made from; None for a new one."""
+    origin: str | None = None  # id of the story that it was made from; None for a new one
 
 
 def stories(seed: int) -> Iterator[Story]:

@@ -29,8 +29,7 @@ WEIGHTS = (0.1, 10.0)
 def _field(value: object) -> object:
     """Return the kind and the weight of a field.
 
-    Raises:
-        ValueError: *value* is neither a kind nor a mapping of these two.
+    Raises `ValueError`: *value* is neither a kind nor a mapping of these two.
     """
     given = {"kind": value} if isinstance(value, str) else value
     if isinstance(given, dict) and set(given) <= {"kind", "weight"}:

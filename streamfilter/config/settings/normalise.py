@@ -25,8 +25,7 @@ from streamfilter.similarity.text.boilerplate import Table, TableError, read_tab
 def _masks(value: object) -> object:
     """Return masks as names and (pattern, replacement).
 
-    Raises:
-        ValueError: one of them is neither a name nor a mapping of these two.
+    Raises `ValueError`: one of them is neither a name nor a mapping of these two.
     """
     value = [value] if isinstance(value, str) else value
     return tuple(map(_mask, value)) if isinstance(value, list | tuple) else value

@@ -44,8 +44,7 @@ class Server:
     ) -> None:
         """Listen at once, so that a port in use is reported before any work begins.
 
-        Raises:
-            ConfigError: the address cannot be used.
+        Raises `ConfigError`: the address cannot be used.
         """
         try:
             self._server = _Bounded(host, port, pages, AllowedHosts([host, *allowed_hosts]))

@@ -32,10 +32,8 @@ class Shown:
     topic: str = ""
     group: str = ""
     threshold: float = 0.8
-    mode: str = "divert"
-    """``divert`` or ``shadow``."""
-    payloads: bool = False
-    """Whether the texts of duplicates are shown."""
+    mode: str = "divert"  # ``divert`` or ``shadow``
+    payloads: bool = False  # whether the texts of duplicates are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ class Showcase:
                 assert isinstance(decision, Decision)
                 assert decision.match is not None
                 original = self._originals.get(decision.match.source)
-                kept = record if self._read is not None else _bare(record)
+                kept = record if self._read is not None else Record(record.source, None, None)
                 self._pairs.append(_Pair(document_id(row), decision, kept, original))
 
     def _remember(self, record: Record) -> None:
@@ -127,10 +125,6 @@ def _latest(outcomes: Sequence[Decision | Unjudged | Malformed]) -> list[int]:
 
 def _is(outcome: Decision | Unjudged | Malformed, verdict: Verdict) -> bool:
     return isinstance(outcome, Decision) and outcome.verdict is verdict
-
-
-def _bare(record: Record) -> Record:
-    return Record(record.source, None, None)
 
 
 def _place(source: Source) -> str:

@@ -30,7 +30,7 @@ from typing import IO
 import numpy as np
 
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.quality.sample.brute_force import Pairs, all_pairs
+from streamfilter.quality.sample.brute_force import all_pairs
 from streamfilter.quality.sample.heavy_hitters import HeavyHitters
 from streamfilter.similarity.columns import I64, U64, distinct
 from streamfilter.similarity.scheme import Scheme
@@ -75,11 +75,9 @@ class Effect:
 
     documents: int
     threshold: float
-    before: int
-    """Pairs of different texts at or above the threshold, without the table."""
+    before: int  # pairs of different texts at or above the threshold, without the table
     after: int
-    both: int
-    """Pairs that are in both."""
+    both: int  # pairs that are in both
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,7 @@ class CommonPassage:
 
     text: str
     shingles: int
-    share: float
-    """Share of the documents that its rarest shingle stands in."""
+    share: float  # share of the documents that its rarest shingle stands in
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +94,10 @@ class Boilerplate:
     """A table, and how it came about."""
 
     table: Table
-    given: int
-    """Documents read, those with a known text among them."""
-    alike: int
-    """Documents that did not count: fewer than `OWN` shingles of their own."""
-    left_out: int
-    """Shingles that did not fit in the table."""
-    dropped: float
-    """Share of the sample's shingles that the table drops."""
+    given: int  # documents read, those with a known text among them
+    alike: int  # documents that did not count: fewer than `OWN` shingles of their own
+    left_out: int  # shingles that did not fit in the table
+    dropped: float  # share of the sample's shingles that the table drops
     passages: tuple[CommonPassage, ...]
     effect: Effect
 
@@ -118,11 +111,7 @@ class Spool:
         self.advanced: Advanced = lambda _: None
 
     def add(self, texts: Sequence[str]) -> None:
-        """Append *texts*.
-
-        Raises:
-            NoRoom: the disk is full.
-        """
+        """Append *texts*, or raise `NoRoom`: the disk is full."""
         packed = zlib.compress(json.dumps(texts).encode(), 1)
         try:
             self._file.write(_LENGTH.pack(len(packed)) + packed)
@@ -340,12 +329,9 @@ def _effect(
     texts: Sequence[str], scheme: Scheme, table: Table, seed: bytes, threshold: float
 ) -> Effect:
     """Compare all pairs of *texts* with and without *table*."""
+    schemes = (scheme, with_table(scheme, table))
+    found = [all_pairs(texts, Sketcher(each, seed=seed), floor=threshold) for each in schemes]
     before, after = (
-        _pairs(all_pairs(texts, Sketcher(each, seed=seed), floor=threshold))
-        for each in (scheme, with_table(scheme, table))
+        set(zip(each.later.tolist(), each.earlier.tolist(), strict=True)) for each in found
     )
     return Effect(len(texts), threshold, len(before), len(after), len(before & after))
-
-
-def _pairs(found: Pairs) -> set[tuple[int, int]]:
-    return set(zip(found.later.tolist(), found.earlier.tolist(), strict=True))

@@ -23,8 +23,7 @@ class BoilerplateReport:
     """A table of boilerplate, and what it changes."""
 
     found: Boilerplate
-    broken: int
-    """Records that could not be read."""
+    broken: int  # records that could not be read
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON values."""

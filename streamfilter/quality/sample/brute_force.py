@@ -38,10 +38,8 @@ class Missed:
 class Pairs:
     """Pairs of documents of a sample, with their exact similarity."""
 
-    later: I64
-    """(p,) row of the document that came later."""
-    earlier: I64
-    """(p,) row of the document that came earlier."""
+    later: I64  # (p,) row of the document that came later
+    earlier: I64  # (p,) row of the document that came earlier
     similarity: F64
     contained: Flags
     """(p,) whether so much of one text is in the other that this alone makes it a duplicate."""

@@ -39,16 +39,12 @@ class CurveBin:
     low: float
     high: float
     pairs: int
-    shares: tuple[float, ...]
-    """Share of the pairs that share a key, for each seed."""
-    expected: float
-    """Number of pairs that share a key by the theory."""
+    shares: tuple[float, ...]  # share of the pairs that share a key, for each seed
+    expected: float  # number of pairs that share a key by the theory
     deviation: float
     """Standard deviation of that number for one seed, if all pairs were independent."""
-    similarity: float
-    """Mean similarity of the pairs."""
-    documents: int
-    """Number of distinct documents in the pairs."""
+    similarity: float  # mean similarity of the pairs
+    documents: int  # number of distinct documents in the pairs
 
     @property
     def share(self) -> float:

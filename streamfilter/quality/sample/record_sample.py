@@ -13,13 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.entities.held_out import (
-    HeldOut,
-    Pool,
-    held_out_values,
-    random_pool,
-    validation,
-)
+from streamfilter.entities.held_out import HeldOut, Pool, held_out_values, random_pool, validation
 from streamfilter.entities.joined import split_fields
 from streamfilter.entities.scoring import FieldRules, points_of
 from streamfilter.process.signals import INTERRUPTION
@@ -41,12 +35,9 @@ class RecordSample:
 
     records: int
     threshold: float
-    similar: int
-    """Pairs at or above the threshold."""
-    found: int
-    """How many of the similar pairs share a key."""
-    false_candidates: int
-    """Pairs that share a key and have a score below the threshold."""
+    similar: int  # pairs at or above the threshold
+    found: int  # how many of the similar pairs share a key
+    false_candidates: int  # pairs that share a key and have a score below the threshold
     missed: tuple[Missed, ...]
     pairs: Pairs
     held_out: HeldOut

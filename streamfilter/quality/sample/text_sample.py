@@ -45,15 +45,12 @@ class BruteForceSample:
     documents: int
     threshold: float
     shape: Shape
-    similar: int
-    """Pairs at or above the threshold, or contained."""
-    found: int
-    """How many of the similar pairs share a band."""
+    similar: int  # pairs at or above the threshold, or contained
+    found: int  # how many of the similar pairs share a band
     false_candidates: int
     """Pairs from `FLOOR` up to the threshold that share a band: they are compared in vain. The
     earlier document must be a forwarded one, because withheld documents are in no index."""
-    missed: tuple[Missed, ...]
-    """The most similar pairs that share no band."""
+    missed: tuple[Missed, ...]  # the most similar pairs that share no band
     curve: tuple[CurveBin, ...]
     pairs: Pairs
     """All pairs with a similarity of at least `FLOOR`, or the threshold if that is lower."""
@@ -145,12 +142,10 @@ def _other_keys(texts: Sequence[str], sketcher: Sketcher) -> Iterator[NDArray[np
 def _recommend(pairs: Pairs, threshold: float) -> str:
     """Return in words whether to keep the threshold, with the numbers behind it."""
     wanted = _quieter(pairs, threshold)
-    if wanted is not None:
-        return _gap(pairs, threshold, wanted)
-    return f"keep the threshold {threshold:g}; `streamfilter plan` chooses bands and rows for it"
-
-
-def _gap(pairs: Pairs, threshold: float, wanted: float) -> str:
+    if wanted is None:
+        return (
+            f"keep the threshold {threshold:g}; `streamfilter plan` chooses bands and rows for it"
+        )
     return (
         f"{_close(pairs, threshold)} pairs lie within {CLOSE:g} of the threshold {threshold:g} and "
         f"may fall to either side; only {_close(pairs, wanted)} do at {wanted:.2f}"
