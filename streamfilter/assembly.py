@@ -45,12 +45,9 @@ logger = logging.getLogger("streamfilter.assembly")
 
 
 def reader_for(config: Config, *, settle: bool = False) -> Reader:
-    """Return the reader of records for *config*.
+    """Return the reader of records for *config*; raise `ConfigError` if the format needs more.
 
-    With *settle*, a schema id that the registry does not know is retried for a while: it may be
-    new.
-
-    Raises `ConfigError`: the format needs something that is not there; the message names the cure.
+    With *settle*, a schema id that the registry does not know is retried for a while.
     """
     return Reader(
         config.input.format,
@@ -100,9 +97,7 @@ def _schemas_for(config: Config, *, settle: bool = False) -> Schemas | None:
 
 
 def registry_for(config: Config, *, settle: bool = False) -> Registry | None:
-    """Return the schema registry that *config* names, None if it names none.
-
-    All readers of this process share its schemas and its connections.
+    """Return the schema registry that *config* names; all readers of this process share it.
 
     Raises `ConfigError`: the certificate authority's file cannot be read.
     """
@@ -274,11 +269,7 @@ def memory_for(config: Config, *, share: int = 1) -> Memory:
 def note_policy(index: Index, policy: MatchPolicy, shape: Shape) -> list[str]:
     """Store *policy* in *index*; log a warning for each change, and return the changes.
 
-    Args:
-        index: the index, with the policy that it was filled under.
-        policy: the policy from now on.
-        shape: the index's keys, which stay. The warning says what they find at a new threshold.
-
+    The index's keys have *shape* and stay: the warning says what they find at a new threshold.
     A change of scheme is refused, because every signature depends on it. An operator may change the
     policy. It applies from then on, but a record that is read again may get another verdict.
     """

@@ -140,7 +140,7 @@ output_option = click.option(
 def load(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Config:
     """Return the configuration, which is in force from now on.
 
-    Raises `ConfigError`: with every problem found.
+    Raises `ConfigError` with every problem found.
     """
     CURES.remember(files)
     config = load_config(files, overrides=overrides)

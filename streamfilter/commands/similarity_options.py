@@ -54,11 +54,9 @@ similarity_options = added(
 
 
 def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
-    """Return the configuration that the options stand for; the short names win over ``--set``.
+    """Return the configuration of the options, for the files *inputs*; or raise `Stop`.
 
-    *inputs* are the files that it is for, if it is for files.
-
-    Raises `Stop`: with every problem found.
+    The short names win over ``--set``.
     """
     config = load(given["files"], (*given["overrides"], *_overrides(given)))
     for warning in announced(config):

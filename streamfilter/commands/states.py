@@ -82,11 +82,7 @@ def state_of(given: dict[str, Any]) -> tuple[Path, bytes | None]:
 
 @contextmanager
 def failing(made: Path | None = None) -> Iterator[None]:
-    """Turn the index's faults inside the block into ends of the process.
-
-    Args:
-        made: the directory that the block makes, and which is of no use unless it is whole.
-    """
+    """Turn the index's faults into ends of the process; *made* is of use only if it is whole."""
     try:
         yield
     except IndexFault as fault:

@@ -58,7 +58,7 @@ class Config(Section):
     def scheme(self) -> Scheme:
         """Return what shapes the index; bands and rows planned where they are not given.
 
-        Raises `ValueError`: if no shape reaches the recall (`load_config` has checked that).
+        Raises `ValueError` if no shape reaches the recall (`load_config` has checked that).
         """
         digests = self.digests
         if self.input.records:

@@ -47,14 +47,9 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
 ) -> Config:
-    """Return the configuration.
+    """Return the configuration, or raise `ConfigError` with every problem found.
 
-    Args:
-        files: YAML files, later ones win.
-        environment: variables to read ``STREAMFILTER_SECTION__KEY`` from (default: the process's).
-        overrides: ``section.key=value`` each.
-
-    Raises `ConfigError`: with every problem found.
+    Later *files* win; *overrides* are ``section.key=value`` each, and win over the *environment*.
     """
     reading = read_config(files, environment, overrides)
     if reading.problems:

@@ -37,11 +37,8 @@ def explain(
 ) -> list[LocatedProblem]:
     """Return one problem per wrong setting, in the order of the sections.
 
-    Args:
-        error: what pydantic found.
-        model: the model that was validated.
-        spelled: what the operator wrote where a value was filled in from a variable or a file;
-            shown in place of the value, which may be a secret.
+    *spelled* is what the operator wrote where a variable or a file filled a value in. It is shown
+    in place of the value, which may be a secret.
     """
     found: dict[tuple[str | int, ...], LocatedProblem] = {}
     for details in error.errors(include_url=False):

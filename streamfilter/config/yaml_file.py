@@ -63,7 +63,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value)
 def parse_yaml(text: str) -> Any:
     """Return the plain values in *text*; None for an empty one.
 
-    Raises `YamlError`: if it is not one document of usable YAML.
+    Raises `YamlError` if it is not one document of usable YAML.
     """
     if len(text) > CHARACTERS_MAX:
         raise YamlError(f"longer than {CHARACTERS_MAX} characters")

@@ -62,13 +62,7 @@ class DemoRun:
     """Runs the filter on a broker and keeps the ledger."""
 
     def __init__(self, plan: DemoPlan, directory: Path, stack: ExitStack) -> None:
-        """Create the topics and start the filter.
-
-        Args:
-            plan: what the user asked for.
-            directory: for the index, the configuration and the log.
-            stack: stops the filter at the end, and then ends the broker or deletes the topics.
-        """
+        """Create the topics and start the filter; *stack* ends both."""
         self.plan, self.ledger = plan, Ledger(plan.wire.encode)
         self.note = ""  # the latest event, shown on the board
         self._broken = 0
@@ -112,12 +106,7 @@ class DemoRun:
         }
 
     def run(self, *, stopped: Callable[[], bool], show: Callable[[float], None]) -> None:
-        """Send and receive for the planned time, or until *stopped*; then wait for the rest.
-
-        Args:
-            stopped: checked every turn.
-            show: called every turn with the seconds since the beginning.
-        """
+        """Send and receive for the planned time, or until *stopped*; then wait for the rest."""
         with Tail(self._bootstrap, list(OUTPUTS)) as tail:
             begun = time.monotonic()
             for elapsed in self._send(begun, stopped):

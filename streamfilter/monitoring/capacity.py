@@ -62,27 +62,14 @@ class Capacity:
 
 
 def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:
-    """Return how many documents are remembered, by the tighter bound; None: no bound.
-
-    Args:
-        rate: Documents a second.
-        retention: How long a document is remembered.
-        most: How many documents are remembered, whatever their age.
-    """
+    """Return how many documents are remembered, by the tighter bound; None: there is none."""
     by_time = rate * retention.total_seconds() if rate is not None and retention else None
     bounds = [round(bound) for bound in (by_time, most) if bound is not None]
     return min(bounds, default=None)
 
 
 def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> Capacity:
-    """Return the needs of an index with keys of *shape* that remembers *documents*.
-
-    Args:
-        shape: Shape of the keys.
-        documents: Number of remembered documents, under a retention that forgets them some day.
-        shingles: Mean number of shingles of a document.
-        memory: The index's memory bounds.
-    """
+    """Return the needs of an index that remembers *documents* of *shingles* in the mean."""
     stored = documents + -(-documents // PARTS)
     each = shape.bytes_per_document(shingles=shingles)
     record = shape.record_bytes(shingles=shingles)
@@ -110,13 +97,8 @@ def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float
     """Return the bytes of an index once its *retention* is reached, at the rate so far.
 
     Forgotten documents that wait for the end of their window are included. The result is NaN if
-    nothing is ever forgotten, or if too few documents have arrived for an estimate.
-
-    Args:
-        stored: Its bytes now.
-        retention: Its retention.
-        judged: Documents judged within the retention.
-        age: Milliseconds from the oldest of them to the latest; NaN: unknown.
+    nothing is ever forgotten, or if too few documents have arrived for an estimate. *stored* are
+    its bytes now; *age*: milliseconds from its oldest document to the latest, or NaN.
     """
     shares = [judged / retention.documents] if retention.documents else []
     shares += [age / retention.time] if retention.time and not isnan(age) else []

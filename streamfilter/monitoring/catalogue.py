@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 
 from streamfilter.model import ErrorCode, Reason, Verdict
@@ -94,8 +95,8 @@ class MetricKind(StrEnum):
 class Metric:
     """One metric; ``values`` are all values of its single label, or empty."""
 
-    name: str
     kind: MetricKind
+    name: str
     help: str
     label: str = ""
     values: tuple[str, ...] = ()
@@ -108,23 +109,17 @@ class Metric:
         return PREFIX + self.name
 
 
-def _counter(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, MetricKind.COUNTER, help, label, values)
-
-
-def _gauge(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, MetricKind.GAUGE, help, label, values)
-
-
-def _unknown(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, MetricKind.UNKNOWN_GAUGE, help, label, values)
+_counter = partial(Metric, MetricKind.COUNTER)
+_gauge = partial(Metric, MetricKind.GAUGE)
+_unknown = partial(Metric, MetricKind.UNKNOWN_GAUGE)
+_info = partial(Metric, MetricKind.INFO)
 
 
 def _histogram(
     name: str, help: str, buckets: tuple[float, ...], label: str = "", values: tuple[str, ...] = ()
 ) -> Metric:
     assert all(low < high for low, high in pairwise(buckets)), name
-    return Metric(name, MetricKind.HISTOGRAM, help, label, values, buckets)
+    return Metric(MetricKind.HISTOGRAM, name, help, label, values, buckets)
 
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -242,8 +237,8 @@ CATALOGUE: tuple[Metric, ...] = (
     # meta
     _counter("stalls_total", "Times that the process stopped being live: the loop did not turn, or moved nothing although there was something to move.", "cause", tuple(Cause)),
     _gauge("state", "1 for what the process is doing now.", "state", tuple(State)),
-    Metric("build_info", MetricKind.INFO, "Versions.", labels=("version", "python")),
-    Metric("scheme_info", MetricKind.INFO, "What shapes the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),
-    Metric("output_info", MetricKind.INFO, "Where duplicates go.", labels=("mode", "duplicates_mode")),
+    _info("build_info", "Versions.", labels=("version", "python")),
+    _info("scheme_info", "What shapes the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),
+    _info("output_info", "Where duplicates go.", labels=("mode", "duplicates_mode")),
 )
 # fmt: on

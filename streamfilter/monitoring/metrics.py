@@ -49,13 +49,7 @@ class Metrics:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Create every series; each scrape reads the state from *health*.
-
-        Args:
-            health: the health of the process.
-            clock: a monotonic clock, for the time of activities.
-            wall: Unix time, for the age of waiting records.
-        """
+        """Create every series; *clock* is monotonic seconds, *wall* is Unix time."""
         self._lock = threading.Lock()
         self._series = Series()
         self._series.infos["build_info"] = (streamfilter.__version__, platform.python_version())
@@ -193,10 +187,9 @@ class Metrics:
             self._lapped = now
 
     def lag(self, records: float, waiting_since: float | None) -> None:
-        """Set the consumer lag in offsets, and since when (Unix time) records wait.
+        """Set the consumer lag in offsets (NaN: unknown), and since when (Unix time) records wait.
 
-        NaN means unknown. The age is computed at each scrape, so that a stuck loop cannot freeze
-        it.
+        The age is computed at each scrape, so that a stuck loop cannot freeze it.
         """
         with self._lock:
             self._numbers["consumer_lag_records", ""] = records

@@ -23,12 +23,7 @@ KEY = "index.path"
 
 
 def check_disk(config: Config, scheme: Scheme | None) -> list[Problem]:
-    """Return what is wrong with the paths of the configuration.
-
-    Args:
-        config: the settings.
-        scheme: what an index found there must have been built with; None: any.
-    """
+    """Return what is wrong with the paths; an index there must have this *scheme*; None: any."""
     try:
         seed = seed_at(config.index.seed_file)
     except ConfigError as error:

@@ -18,10 +18,7 @@ ALIKE = 0.5
 def families(given: Sequence[Given], rows: Mapping[str, int], truth: Truth) -> list[int]:
     """Return the family of each document: the first row that similar pairs connect it with.
 
-    Args:
-        given: The documents; equal texts are in one family, whatever the truth lists.
-        rows: The row of each id.
-        truth: The similarities, down to the truth's floor.
+    Equal texts are in one family, whatever the *truth* lists; *rows* are those of the ids.
     """
     first = list(range(len(given)))
 

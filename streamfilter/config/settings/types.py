@@ -56,7 +56,7 @@ SECRET_PROPERTY = re.compile(
 def parse_duration(value: object) -> timedelta:
     """Return the duration written as ``500ms``, ``30s``, ``5m``, ``2h`` or ``7d``.
 
-    Raises `ValueError`: if it has no unit (only 0 needs none) or is not a number.
+    Raises `ValueError` if it has no unit (only 0 needs none) or is not a number.
     """
     if isinstance(value, timedelta):
         return value
@@ -83,7 +83,7 @@ def format_duration(value: timedelta) -> str:
 def parse_retention(value: object) -> timedelta | None:
     """Return how long is remembered; None, written as ``unlimited``: for ever.
 
-    Raises `ValueError`: if it is no duration, or so short or long that it is a mistake.
+    Raises `ValueError` if it is no duration, or so short or long that it is a mistake.
     """
     if value is None or value == UNLIMITED:
         return None
@@ -101,7 +101,7 @@ def format_retention(value: timedelta | None) -> str:
 def parse_size(value: object) -> int:
     """Return the bytes written as ``8Mi`` (2^20), ``1GB`` (10^9), ``512`` or ``64k``.
 
-    Raises `ValueError`: if it is not a number with one of those units.
+    Raises `ValueError` if it is not a number with one of those units.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         size = value

@@ -153,17 +153,12 @@ def boilerplate_of(
     compared: int = COMPARED,
     walking: Walking = nowhere,
 ) -> Boilerplate:
-    """Return the boilerplate of *texts*: the shingles in a *share* of the documents.
+    """Return the boilerplate of *texts*: the shingles in a *share* of the different documents.
 
-    Args:
-        texts: the sample, in a stated order: the same one gives the same table.
-        scheme: how a text becomes a set; a table that it names does not count.
-        seed: of the tokens; no result depends on it, but for colliding tokens.
-        share: share of the documents with different texts.
-        at_least: documents that a shingle stands in, however small the share is of the sample.
-        threshold: similarity of the pairs that are compared.
-        compared: documents that are compared with each other, with and without the table.
-        walking: shows the progress of a number of documents, once all are read.
+    The same texts in the same order give the same table. A table that *scheme* names does not
+    count, and no result depends on *seed*, but for colliding tokens. A shingle is in *at_least*
+    documents, however small the sample is. The first *compared* documents are compared with each
+    other, with and without the table.
     """
     scheme = replace(scheme, normalisation=replace(scheme.normalisation, boilerplate=""))
     counting = _Counting(Sketcher(scheme, seed=seed))

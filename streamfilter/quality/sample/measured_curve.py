@@ -103,10 +103,8 @@ def measured_curve(
 ) -> list[CurveBin]:
     """Return the buckets that have pairs of different texts, in rising order.
 
-    Args:
-        pairs: Pairs of documents with their true similarity.
-        keys: For each seed the documents' keys (n, bands), without the key of the whole text.
-        probability: The theory: similarity → probability of sharing a key.
+    *keys* are (n, bands) for each seed, without the key of the whole text; *probability* is the
+    theory.
     """
     pairs = different(pairs)
     met = [met_of(pairs, each) for each in keys]
