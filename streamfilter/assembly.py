@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -153,25 +153,19 @@ def policy_for(config: Config) -> MatchPolicy:
     """
     if config.input.records:
         require_library()
-    return MatchPolicy(
-        threshold=config.similarity.threshold,
-        method="fields" if config.input.records else config.verify.method,
-        max_candidates=config.verify.max_candidates,
-        short_text=config.input.short_text,
-        agree=config.verify.agree,
-        of=config.verify.of,
-        containment=config.verify.containment,
-        contained=config.verify.contained,
-        short_threshold=config.verify.short_threshold,
-        short_size=config.verify.short_size,
-        sample_modulus=config.similarity.shingle.sample_modulus,
-        fields=config.scheme().field_kinds,
-        known_id=config.input.known_id,
-        weights=config.input.weights if config.input.records else (),
-        minimum_fields=config.verify.minimum_fields,
-        agree_on=config.scheme().agree_on,
-        within=_milliseconds(config.verify.within),
-    )
+    names = {field.name for field in fields(MatchPolicy)}
+    verify = {name: value for name, value in config.verify if name in names}
+    return MatchPolicy(**verify | {
+        "threshold": config.similarity.threshold,
+        "method": "fields" if config.input.records else config.verify.method,
+        "short_text": config.input.short_text,
+        "sample_modulus": config.similarity.shingle.sample_modulus,
+        "fields": config.scheme().field_kinds,
+        "known_id": config.input.known_id,
+        "weights": config.input.weights if config.input.records else (),
+        "agree_on": config.scheme().agree_on,
+        "within": _milliseconds(config.verify.within),
+    })  # fmt: skip
 
 
 def sketcher_for(scheme: Scheme, *, seed: bytes) -> Sketcher:

@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from streamfilter.config import boilerplate, shapes
 from streamfilter.config.configuration import Config
-from streamfilter.config.settings.oauth import OAUTHBEARER, TIMEOUT_SECONDS_MAX
+from streamfilter.config.settings.process import OAUTHBEARER, TIMEOUT_SECONDS_MAX
 from streamfilter.config.settings.types import format_duration
 from streamfilter.stops import Problem
 

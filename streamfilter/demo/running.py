@@ -8,18 +8,22 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from streamfilter.config.configuration import Config
-from streamfilter.demo import brokers
 from streamfilter.demo.ledger import INPUT, OUTPUTS, Ledger
 from streamfilter.demo.running_filter import RunningFilter
 from streamfilter.demo.wire import Encode, as_json
+from streamfilter.kafka import group_reset
+from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.kafka.connection.clients import admin_client
+from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.kafka.traffic import Feed, Tail
+from streamfilter.stops import ConfigError, Problem
 from streamfilter.stories import prose
 from streamfilter.stories.stream import Story, stories
 
@@ -68,10 +72,10 @@ class DemoRun:
         self._broken = 0
         self._kill_at: float | None = plan.seconds / 2 if plan.broker else None
         topics = [INPUT, *OUTPUTS, f"{GROUP}.changelog"]
-        self._bootstrap = plan.broker or stack.enter_context(brokers.embedded(topics))
+        self._bootstrap = plan.broker or stack.enter_context(_embedded(topics))
         settings = self._settings(directory)
         if plan.broker:
-            stack.enter_context(brokers.own_topics(Config.model_validate(settings)))
+            stack.enter_context(_own_topics(Config.model_validate(settings)))
         self._filter = stack.enter_context(RunningFilter(settings, directory, name="demo"))
 
     def wait_until_ready(self) -> None:
@@ -164,3 +168,33 @@ class DemoRun:
             self._filter.restart()
             self._kill_at = None
             self.note = "started again: the open transaction is aborted, the index caught up"
+
+
+@contextmanager
+def _embedded(names: list[str]) -> Iterator[str]:
+    """Yield the address of an embedded broker that has the topics *names*."""
+    with EmbeddedBroker() as broker:
+        broker.create_topics(dict.fromkeys(names, 1))
+        yield broker.bootstrap
+
+
+@contextmanager
+def _own_topics(config: Config) -> Iterator[None]:
+    """Create the topics on a running Kafka; at the end, delete them, the changelog and the group.
+
+    Raises `Stop`: no broker answers, it refuses a request, or a topic exists already.
+    """
+    admin = admin_client(config)
+    cure = "delete the topic if an earlier demo left it there, or use another broker"
+    problems = [
+        Problem(f"topic {name}", "the demo creates this topic, and it exists already", cure)
+        for name in sorted(topics.described(config, admin))
+    ]
+    if problems:
+        raise ConfigError(problems)
+    try:
+        topic_creation.create_all(config, 1)
+        yield
+    finally:
+        group_reset.delete_topics(config, admin, list(config.topics.values()))
+        group_reset.delete_group(config, admin)

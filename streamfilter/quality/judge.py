@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.model import Source, Verdict
-from streamfilter.quality.families import families
 from streamfilter.quality.report import Example, Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
+
+ALIKE = 0.5
+"""Similarity from which two documents are in one family: half of their slots are the same."""
 
 
 def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: float) -> Report:
@@ -188,3 +190,32 @@ class _Judge:
                 self.report.later_matches += 1
             elif not self._kept(there):
                 self.report.unkept_matches += 1
+
+
+def families(given: Sequence[Given], rows: Mapping[str, int], truth: Truth) -> list[int]:
+    """Return the family of each document: the first row that similar pairs connect it with.
+
+    Whether a copy is found depends on slots that its siblings have too, and on the same full
+    buckets: the documents of a family are no independent trials, and an interval that took them
+    for such would be too narrow. Equal texts are in one family, whatever the *truth* lists.
+    """
+    first = list(range(len(given)))
+
+    def head(row: int) -> int:
+        while first[row] != row:
+            first[row] = row = first[first[row]]
+        return row
+
+    def join(one: int, other: int) -> None:
+        one, other = head(one), head(other)
+        first[max(one, other)] = min(one, other)
+
+    by_text: dict[bytes, int] = {}
+    for row, each in enumerate(given):
+        if each.text:
+            join(by_text.setdefault(each.text, row), row)
+    for id_, row in rows.items():
+        for neighbour, similarity in truth.neighbours(id_).items():
+            if similarity >= ALIKE and neighbour in rows:
+                join(rows[neighbour], row)
+    return [head(row) for row in range(len(given))]

@@ -5,11 +5,11 @@ As in `sections`, the texts under the settings are the manual.
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, WithJsonSchema
 
-from streamfilter.config.settings.oauth import OAuthSection
 from streamfilter.config.settings.types import (
     Duration,
     Properties,
@@ -30,6 +30,43 @@ def _with_brokers(value: object) -> object:
     if isinstance(value, dict) and "metadata.broker.list" not in value:
         return _BROKERS | value
     return value
+
+
+OAUTHBEARER = "OAUTHBEARER"
+MASK = "********"
+TIMEOUT_SECONDS_MAX = 60.0
+
+
+def _arguments(value: object) -> object:
+    """Return the words of a text as a shell would split it, and a list as it is."""
+    return shlex.split(value) if isinstance(value, str) else value
+
+
+def _shown(value: tuple[str, ...] | None) -> list[str] | None:
+    """Return the program with its arguments masked: one of them may be a secret."""
+    return None if value is None else [*value[:1], *([MASK] * len(value[1:]))]
+
+
+Command = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    BeforeValidator(_arguments),
+    PlainSerializer(_shown),
+    Field(min_length=1),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+
+
+class OAuthSection(Section):
+    """Tokens for SASL OAUTHBEARER by a program, such as a signer for MSK's IAM."""
+
+    command: Command | None = None
+    """Program and arguments that print a token; no shell is used. It prints the token alone, or
+    JSON: {"access_token": …, "expires_in": seconds}, and perhaps "principal". null: no program.
+    sasl.oauthbearer.method: oidc needs none."""
+    timeout: Duration = duration("10s")
+    """The command is killed after this."""
+    lifetime: Duration = duration("5m")
+    """Lifetime of a token that states none, neither in the JSON nor as a JWT in its exp."""
 
 
 class KafkaSection(Section):
