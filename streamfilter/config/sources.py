@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean, kind_of
 from streamfilter.stops import Problem
 
@@ -26,6 +27,7 @@ _NO_SETTING = re.compile(r"SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_.*)?|CONFIG|KILL.
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAPS = ("common", "consumer", "producer")
+_SECTIONS = tuple(Config.model_fields)
 
 Paths = dict[tuple[str, ...], str]
 
@@ -138,10 +140,6 @@ def _path_of_variable(bare: str) -> tuple[str, ...] | None:
         path = [*path[:2], ".".join(path[2:]).replace("_", ".")]
     one_section = len(path) == 1 and path[0] in _SECTIONS
     return tuple(path) if all(path) and (len(path) > 1 or one_section) else None
-
-
-_SECTIONS = ("input", "output", "similarity", "verify", "index", "audit", "kafka", "http",
-             "batch", "limits", "memory", "log")  # fmt: skip
 
 
 def _overrides(overrides: Sequence[str], problems: list[Problem]) -> list[dict[str, Any]]:
