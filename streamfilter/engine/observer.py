@@ -153,13 +153,11 @@ class Observer:
         logger.log(level, "%s%s", state, f": {detail}" if detail else "", extra=self._counts())
 
     def _forget_lag(self) -> None:
-        """Show that the lag and the tasks' owners are unknown."""
         self._lag.clear()
         self.health.report(lag={}, owners={})
         self.metrics.lag(nan, None)
 
     def _counts(self) -> dict[str, int]:
-        """Return the figures for a log line about the state, if they are known."""
         lag = {"lag_records": sum(self._lag.values())} if self._lag else {}
         return {"index_documents": self.health.status.documents, **lag}
 

@@ -1,9 +1,10 @@
-"""The components of one task: its ports, its rules and its limits."""
+"""The components of one task: its ports, its rules and its limits, and how its steps end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
@@ -53,3 +54,16 @@ class Parts:
     rates: Rates = OFF
     retention: Retention = UNLIMITED
     trimming: Trimming | None = None  # None: the changelog is kept whole
+
+
+class StepResult(Enum):
+    """How a step of the loop ended."""
+
+    STARTED = "started"  # a piece of a task's start is done; no record was moved
+    MOVED = "moved"
+    IDLE = "idle"
+    RETRY = "retry"  # no transaction was committed: poll the membership, then step again
+    DISK_FULL = "disk full"  # committed, but not written: only the write may be tried again
+    SCHEMAS_AWAY = "schemas away"  # the batch waits, no transaction was begun
+    TRIPPED = "tripped"  # the dead-letter breaker has tripped: no records are taken
+    REPLACE = "replace"  # moved, but the producer must be replaced before the next transaction

@@ -65,7 +65,6 @@ class Refusal(Stop):
     """Going on would lose or misjudge records; a person must choose a way out."""
 
     def __init__(self, what: str, *ways: str) -> None:
-        """Say *what* is wrong, with the positions, and the *ways* out."""
         super().__init__(f"{what}.\n    ways out: {'; or '.join(ways)}", exit_code=ExitCode.CONFIG)
 
 

@@ -37,9 +37,8 @@ from streamfilter.engine.batches.pace import STRETCH_GROWTH, Stopwatch
 from streamfilter.engine.filter_observer import Moved
 from streamfilter.engine.messages.changelog import BatchRecord, Update
 from streamfilter.engine.messages.changelog_header import GROWN, Header
-from streamfilter.engine.parts import Parts
+from streamfilter.engine.parts import Parts, StepResult
 from streamfilter.engine.ports import InputLost, Member, NotReady
-from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.writer_check import WriterCheck

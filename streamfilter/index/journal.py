@@ -66,7 +66,6 @@ class HasStoredProgress:
         return self._standing.progress
 
     def __len__(self) -> int:
-        """Return the number of documents that are remembered."""
         return self._standing.documents
 
 

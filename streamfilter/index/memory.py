@@ -83,7 +83,6 @@ class MemoryIndex(HasStoredProgress):
         return decode_documents(np.array(there, np.int64), values, self._widths)
 
     def _holding(self, ordinal: int) -> _Part | None:
-        """Return the part that has the document *ordinal*."""
         return next((part for part in self._parts.values() if ordinal in part.documents), None)
 
     def named(self, names: Sequence[bytes], most: int, since: int = 0) -> list[I64]:
@@ -197,7 +196,6 @@ class _Part:
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
-        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
         asked: list[list[tuple[int, int]]] = [[] for _ in range(DEPTH + 1)]
         columns = keys.shape[1]
         for place, key in np.ndenumerate(keys):
@@ -237,18 +235,15 @@ class _Part:
         return sorted(o for own, those in named.items() if own.startswith(name) for o in those)
 
     def note(self, mark: BatchMark) -> None:
-        """Remember a batch."""
         self._marks[mark.number] = mark
         for span in mark.spans:
             if span.start < span.end:
                 self._spans.setdefault(span.partition, {})[span.start] = span.end, mark.number
 
     def mark(self, number: int) -> BatchMark | None:
-        """Return the mark of a batch, if it is one of this window."""
         return self._marks.get(number)
 
     def mark_covering(self, partition: int, offset: int) -> BatchMark | None:
-        """Return the mark of the batch of this window that judged an offset."""
         spans = self._spans.get(partition, {})
         starts = sorted(spans)
         place = bisect_right(starts, offset)
@@ -258,7 +253,6 @@ class _Part:
         return self._marks[number] if offset < end else None
 
     def remove(self, ordinal: int, removals: Removals, row: int) -> None:
-        """Forget one document that is here."""
         bands = removals.keys.shape[1] - removals.always
         del self.documents[ordinal]
         if self._ids is not None:
@@ -336,7 +330,6 @@ class _Part:
         return 0
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield (kind, key, value) of everything stored."""
         for key, bucket in sorted(self._buckets.items()):
             lists = Lists(
                 np.array([len(bucket)]),
@@ -360,7 +353,6 @@ class _Part:
 
 
 def _page(key: int, number: int) -> int:
-    """Return the key of a page of the bucket of *key*."""
     return int(page_keys(np.array([key], np.uint64), np.array([number]))[0])
 
 

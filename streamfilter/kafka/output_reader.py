@@ -175,7 +175,6 @@ class _Order:
         return self._numbers.get((source.topic, source.partition), -1)
 
     def of(self, source: Source) -> tuple[int, ...]:
-        """Return (batch, number, offset)."""
         partition = self.number(source)
         starts = self._starts[partition]
         at = bisect_right(starts, (source.offset, UNJUDGED)) - 1

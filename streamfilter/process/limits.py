@@ -55,7 +55,6 @@ class Need:
         return THREADS_MIN + (self.tasks - 1) * each
 
     def __str__(self) -> str:
-        """Return the reason in words."""
         return f" for {self.tasks} tasks (brokers: {self.brokers})" if self.tasks > 1 else ""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from streamfilter.engine.parts import StepResult
 from streamfilter.engine.ports import Layout
-from streamfilter.engine.step_result import StepResult
 from streamfilter.tasks.plan import Doing
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from streamfilter.engine.observer import Observer
+from streamfilter.engine.parts import StepResult
 from streamfilter.engine.ports import (
     Clock,
     Denied,
@@ -25,7 +26,6 @@ from streamfilter.engine.ports import (
     as_stop,
     without_frames,
 )
-from streamfilter.engine.step_result import StepResult
 from streamfilter.index import errors
 from streamfilter.index.errors import IndexDamaged, IndexFault, IndexRemoved
 from streamfilter.index.protocol import Index

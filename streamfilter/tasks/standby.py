@@ -165,7 +165,6 @@ class Standbys:
         return standby.busy
 
     def __len__(self) -> int:
-        """Return the number of tasks that have a standby."""
         return len(self._numbers)
 
     def release(self, number: int) -> Index | None:

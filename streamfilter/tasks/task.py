@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamfilter.engine.parts import Parts
+from streamfilter.engine.parts import Parts, StepResult
 from streamfilter.engine.ports import Clock, Layout, LogError, RecordSource
 from streamfilter.engine.start_checks import Names
-from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.transactor import Transactor
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
@@ -79,7 +78,6 @@ class Task:
     def __init__(
         self, plan: Plan, parts: Parts, store: IndexStore, index: Index | None = None
     ) -> None:
-        """Prepare step 1; *index* is the open index of a standby, if there was one."""
         self._plan, self._parts, self._store = plan, parts, store
         self._keeper = IndexKeeper(plan, parts.changelog, parts.observer, store, index)
         self._starter = TaskStart(plan, parts, self._keeper)

@@ -21,9 +21,8 @@ from dataclasses import replace
 
 from streamfilter.engine import start_checks
 from streamfilter.engine.messages.changelog_header import Header
-from streamfilter.engine.parts import Parts
+from streamfilter.engine.parts import Parts, StepResult
 from streamfilter.engine.ports import Layout, Watermarks
-from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transactor import Transactor
 from streamfilter.engine.trimming import said_of_lost_beginning
@@ -113,7 +112,6 @@ class TaskStart:
         return transactor
 
     def _catch_up(self, opened: Opened, bounds: Watermarks) -> Script[None]:
-        """Do step 5."""
         with closing(self._keeper.replay(opened, bounds, end=bounds.end)) as replay:
             begun = bounds.end - replay.position
             self._observer.note(f"{self._plan.label} restores {begun} changelog offsets")

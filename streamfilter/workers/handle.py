@@ -80,7 +80,6 @@ class Handle:
         self._process.kill()
 
     def _end(self) -> str:
-        """End it, and return how it ended."""
         self.close()
         code = self._process.returncode
         return f"it was killed by signal {-code}" if code < 0 else f"it ended with {code}"

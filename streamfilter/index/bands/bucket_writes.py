@@ -85,7 +85,6 @@ class _Keys:
 
     @property
     def owners(self) -> I64:
-        """Return the ordinal of each key's document."""
         owners: I64 = self.ordinals[self.cells // self.columns]
         return owners
 
@@ -109,8 +108,6 @@ class _Keys:
 
 @dataclass(slots=True)
 class _Count:
-    """Counts of the keys of one write."""
-
     longer: int = 0
     nowhere: list[I64] = field(default_factory=list)  # keys listed nowhere, at any length
 

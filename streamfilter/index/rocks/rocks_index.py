@@ -75,7 +75,6 @@ class RocksIndex(StoredIndex):
             raise
 
     def _tables_of(self, alive: Windows) -> list[WindowTables]:
-        """Return the tables of the windows that are *alive*, with their fronts."""
         fronts = self._fronts.of(alive)
         return [WindowTables(self._store, each, front=fronts[each]) for each in alive]
 

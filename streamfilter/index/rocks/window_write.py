@@ -115,6 +115,5 @@ def _leaving(tables: WindowTables, removals: Removals, rows: NDArray[np.intp]) -
 
 
 def _probed_lists(joining: Joining, grouped: Grouped) -> Lists:
-    """Return the buckets from a probe of the same keys."""
     assert joining.additions.buckets is not None
     return found(joining.additions.buckets, joining.cells[grouped.first])

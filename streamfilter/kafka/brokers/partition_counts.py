@@ -48,7 +48,6 @@ class PartitionCounts:
     """Counts the partitions of the topics of a configuration."""
 
     def __init__(self, config: Config, found: Topics) -> None:
-        """Begin with what was *found* at the start of the process."""
         self._input, self._first = config.input, layout_of(config, found)
         self._counts = {name: topic.partitions for name, topic in found.items()}
         self._ids: dict[str, str] = {}

@@ -153,7 +153,6 @@ class TopicsWatch:
         logger.warning("%s: %s", role, self._said(topic, count, new))
 
     def _said(self, topic: str, count: int, new: int) -> str:
-        """Return the log text about *new* partitions."""
         has = f"topic {topic!r} has {count} partitions now, {new} of them new"
         if topic == self._changelog:
             return f"{has}; they stay unused: there are no further tasks"

@@ -147,7 +147,6 @@ class Reach:
     """Describes in one sentence since when no broker can be reached; empty while one can."""
 
     def __init__(self, config: Config, away_since: Callable[[], int]) -> None:
-        """Begin; *away_since* is `Statistics.away_since`."""
         self._config, self._away_since = config, away_since
         self._since, self._said = 0, ""
 

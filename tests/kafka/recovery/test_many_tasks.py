@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.observer import Observer
+from streamfilter.engine.parts import StepResult
 from streamfilter.engine.ports import Moves
-from streamfilter.engine.step_result import StepResult
 from streamfilter.kafka.connection.clients import TASK_QUEUE_KBYTES_MIN, data_properties
 from streamfilter.kafka.ports.sink import INIT_SECONDS
 from streamfilter.kafka.task_factory import TASK_BATCH_MIN, _bounds
