@@ -51,7 +51,7 @@ def seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the settings of whoever runs the tests out."""
+    """Keep the settings of the user out."""
     for name in os.environ:
         if name.startswith("STREAMFILTER_"):
             monkeypatch.delenv(name)

@@ -25,7 +25,11 @@ PRINTED_WORDS = 5
 RETIRED = (
     "whoever", "whom", "nobody", "somebody", "told", "hears", "met by", "lives by", "of which",
 )  # fmt: skip
-"""Words of the old dialect: a thing is not a person, and a message is written, not told."""
+"""Words of the old dialect: a thing is not a person, and a message is written."""
+
+
+PROGRAM = re.compile(r"^\s*(?:import|from [\w.]+ import) ", re.M)
+"""A literal with such a line is code for another process."""
 
 
 @dataclass
@@ -128,9 +132,17 @@ def printed(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.JoinedStr):
             parts = (str(e.value) if isinstance(e, ast.Constant) else "`X`" for e in node.values)
             text = "".join(parts)
+        if PROGRAM.search(text) or _is_a_list(text):
+            continue
         if len(text.split()) >= PRINTED_WORDS:
             text = re.sub(r"\n +cure:", "\n\ncure:", text)
             yield re.sub(r"^(?: {2,}.*|\x08)$", "", text, flags=re.M)  # examples; click's marks
+
+
+def _is_a_list(text: str) -> bool:
+    """Return whether *text* lists names: a word in ten at most begins with a small letter."""
+    words = text.split()
+    return sum(word[0].islower() for word in words) * 10 <= len(words)
 
 
 def prose_of(markdown: str) -> str:

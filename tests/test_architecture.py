@@ -1,6 +1,6 @@
 """The house, as a test: one library one room, imports as the floor plan has them, no file too long.
 
-`FLOOR_PLAN` says of each room whom it may import, from the top down. `LIBRARIES` says who alone
+`FLOOR_PLAN` says of each room what it may import, from the top down. `LIBRARIES` says who alone
 may touch what. A line that fits nowhere is two lines.
 """
 
@@ -16,10 +16,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LINES_MAX = 400
 
 NOUNS = ("model", "stops", "killpoints")
-"""Everybody may use these, but for whoever says otherwise below."""
+"""Everybody may use these, unless a room says otherwise below."""
 
 FLOOR_PLAN = {
-    # room: whom it may import; read from the top, imports point down
+    # room: what it may import; read from the top, imports point down
     "__main__": "cli",
     "cli": "commands process",
     "commands": "bench demo inquiry preflight kafka files quality assembly monitoring config "
@@ -264,7 +264,7 @@ def test_no_client_is_called_while_an_exception_is_handled(path):
     """confluent-kafka keeps that exception for ever if its C code then raises: an index each time.
 
     So a handler notes what happened, or raises; what acts comes behind it. To close is allowed in
-    a `finally`: a client that is closed answers nobody.
+    a `finally`: a client that is closed answers no one.
     """
     library = "confluent_kafka" in path.read_text() or room_of(path) != "kafka"
     if room_of(path) not in CLIENT_ROOMS or not library:

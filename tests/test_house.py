@@ -2,22 +2,26 @@
 
 import pytest
 
-from tests.house import measured, ours, sentences
+from tests.house import House, measured, ours, sentences
 
+PACKAGE, TESTS = ("streamfilter", "config", "deploy"), ("tests",)
+"""What is counted: Python files and READMEs of these folders."""
 LIMITS = {
-    # what: (today, wanted)
-    "sentences above 25 words": (0, 0),
-    "words of the old dialect": (0, 0),
-    "methods of a class": (26, 20),
-    "files of a folder, verbs apart": (14, 14),
-    "lines of a function": (67, 60),
+    # what: (today in the package, today in the tests, wanted)
+    "sentences above 25 words": (0, 0, 0),
+    "words of the old dialect": (0, 0, 0),
+    "methods of a class": (26, 25, 20),
+    "files of a folder, verbs apart": (14, 17, 14),
+    "lines of a function": (67, 77, 60),
 }
-"""Counted over the package and the READMEs of config/ and deploy/."""
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, int]:
-    house = measured(ours("streamfilter", "config", "deploy"))
+def counted() -> list[dict[str, int]]:
+    return [counts(measured(ours(*tops))) for tops in (PACKAGE, TESTS)]
+
+
+def counts(house: House) -> dict[str, int]:
     folders = {name: n for name, n in house.folders.items() if not name.endswith("commands")}
     return {
         "sentences above 25 words": len(house.long_sentences),
@@ -29,8 +33,11 @@ def found() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("what", LIMITS)
-def test_the_house_gets_no_worse(found, what):
-    assert found[what] <= LIMITS[what][0], "python -m tests.house shows where"
+def test_the_house_gets_no_worse(counted, what):
+    package, tests, _ = LIMITS[what]
+    ours_now, tests_now = (each[what] for each in counted)
+    assert ours_now <= package, "python -m tests.house shows where"
+    assert tests_now <= tests, "python -m tests.house shows where"
 
 
 def test_a_sentence_is_counted_without_tables_and_examples():

@@ -54,7 +54,7 @@ Told = list[tuple[str, Figure, float]]
 
 def measured(texts: list[str], pairs: Pairs, shape: tuple[int, int], seed: int, *, memory: int = 0,
              lag: int = 0, method: str = "exact") -> Told:  # fmt: skip
-    """Run the whole stream under *seed*; return the figures told, and the truth of each."""
+    """Run the whole stream under *seed*; return the figures reported, and the truth of each."""
     bands, rows = shape
     run = Run.of(bands=bands, rows=rows, threshold=THRESHOLD, seed=seed + 1, method=method)
     quality = Quality()
@@ -118,7 +118,7 @@ class Truth:
     best: np.ndarray
     """(n,) similarity to the best original that was forwarded and is remembered; 0: none."""
     doubts: np.ndarray
-    """(n,) range of the probability of being wrong that the verdict told."""
+    """(n,) range of the probability of being wrong that the verdict reported."""
     wrong: np.ndarray
     """(n,) whether the match that the evidence names is not similar."""
 

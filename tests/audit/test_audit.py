@@ -116,7 +116,7 @@ def test_a_verdict_by_the_signature_alone_is_caught_when_it_is_wrong():
 
 
 def test_what_verdicts_said_of_being_wrong_is_held_against_what_they_were():
-    """By signatures at .76, where half of the copies are: told and found, range by range."""
+    """By signatures at .76, where half of the copies are: reported and found, range by range."""
     texts = a_stream(13, originals=400, copies=400, words=(6, 7, 8, 9))
     run = Run.of(bands=32, rows=4, threshold=0.76, seed=13, method="signature")
     found = audited(run, texts)
@@ -159,7 +159,7 @@ def test_whether_doubt_is_calibrated_is_not_known_of_few_originals(told, wrong, 
 
 
 def test_recall_by_similarity_is_of_the_true_similarity_where_verdicts_estimate_it():
-    """Ranges took the verdicts' own estimates: .912 [.912, .912] was told where .864 was true."""
+    """Ranges took the verdicts' own estimates: .912 [.912, .912] instead of .864."""
     texts = a_stream(14, originals=300, copies=300, words=(6, 7, 8))
     run = Run.of(bands=32, rows=4, threshold=0.76, seed=14, method="signature")
     found = audited(run, texts)
@@ -292,7 +292,7 @@ def test_where_the_index_forgets_recall_is_an_upper_bound_and_says_why():
     audit.batch(sketches, judgement, first_ordinal=first, removed=len(old))
     (found,) = [each for each in rounds(audit) if len(each.hashes) > 1]
     assert found.forgotten == 150
-    assert found.results["false_positive"] == 0  # their originals are gone: nobody knows
+    assert found.results["false_positive"] == 0  # their originals are gone: no one knows
     told = with_exact("exact", found).window().recall()
     assert told.says == "upper bound"
     assert "tombstones" in told.why

@@ -87,7 +87,7 @@ def pairs_until_the_interval_tells(errors: float, duplicates: float, seed: int) 
 
 @pytest.mark.parametrize("errors", [ALARMING, 0.2, 0.5])
 def test_it_is_reported_far_sooner_than_by_the_interval_of_the_window(errors):
-    """A tenth of the stream are duplicates, of which a twentieth is looked at: 400 in a window."""
+    """A tenth of the stream are duplicates; a twentieth of them is audited: 400 in a window."""
     waits = [pairs_until_the_interval_tells(errors, 0.1, seed) for seed in range(8)]
     assert np.median(waits) > 2.5 * pairs_to_alarm(errors)
 

@@ -69,7 +69,7 @@ def truth(found: Round, similar: list[bool]) -> tuple[float, float]:
 
 @pytest.mark.parametrize("method", ["exact", "signature"])
 def test_of_cut_sets_the_audit_knows_nothing_and_says_why(method):
-    """It told 1.0 [1.0, 1.0] of both where verdicts were wrong and copies were missed."""
+    """It reported 1.0 [1.0, 1.0] of both where verdicts were wrong and copies were missed."""
     texts, similar = pairs(1, 120, words=2_000)
     found = audited(texts, method=method)
     assert max(truth(found, similar)) < 1
@@ -125,7 +125,7 @@ def test_some_long_texts_leave_the_figures_of_all_others():
 
 
 def test_verdicts_on_cut_sets_do_not_soothe_the_watch_for_a_change():
-    """Each took 1 off the score, and told of nothing: 18 in a row hide an error."""
+    """Each took 1 off the score, and reported nothing: 18 in a row hide an error."""
     found = audited(pairs(1, 40, words=2_000)[0])
     assert (found.kinds == ArrivalKind.NEAR).sum() > 5
     assert {name: len(errors) for name, errors in errors_of(found).items()} == {

@@ -26,7 +26,7 @@ EDGES = (0.0, 0.05, 0.15, 0.3, 1.0)
 def judged(
     name: str, seed: int = 8, *, method: str = "signature", modulus: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (p as told, whether wrong, by the whole sets, whose match) of every near-duplicate."""
+    """Return (p as reported, wrong, by the whole sets, whose match) of every near-duplicate."""
     texts = corpus(name, CORPORA[name], TEXTS)
     run = Run.of(bands=16, rows=6, threshold=THRESHOLD, seed=seed, method=method)
     wanted = float(run.policy.terms(NO_SIZES, NO_SIZES).wanted)
@@ -59,7 +59,7 @@ def test_the_doubt_of_verdicts_by_signatures_is_that_of_real_text(method):
         here = (told >= low) & (told < high)
         gap = abs(told[here].mean() - wrong[here].mean())
         noise = 2 * np.sqrt(max(told[here].mean(), 0.01) / here.sum())
-        print(f"{low:.2f} {here.sum():5} told {told[here].mean():.3f} {wrong[here].mean():.3f}")
+        print(f"{low:.2f} {here.sum():5} reported {told[here].mean():.3f} {wrong[here].mean():.3f}")
         assert gap <= 0.05 + noise
         gaps.append(gap * here.sum() / len(told))
     assert sum(gaps) <= 0.05
@@ -75,7 +75,7 @@ def test_the_doubt_of_verdicts_by_signatures_is_that_of_real_text(method):
     + [pytest.param(name, "sketch", marks=pytest.mark.long) for name in CORPORA],
 )
 def test_the_reliability_diagram_of_each_corpus_is_within_a_twentieth_or_not_known(name, method):
-    """Each by itself, under five seeds: the gap between told and found, weighted by verdicts.
+    """Each by itself, under five seeds: the gap between reported and found, weighted by verdicts.
 
     In a single range it may be wider, for few texts make its verdicts, and templates, right or
     wrong together, most of them: of no range that the service tells apart is it known, and it says

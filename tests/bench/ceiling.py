@@ -4,7 +4,7 @@
 
 What this program reaches is what the broker and the client leave to any exactly-once filter; the
 benchmark shows ours beside it. It copies the configured input to the topic of unique records,
-one transaction a batch, and prints how long RECORDS took from the first commit to the last.
+one transaction a batch. It prints how long RECORDS took from the first commit to the last.
 """
 
 import json

@@ -38,7 +38,7 @@ SIZES = (10_000, 100_000, 1_000_000)
 SIZES_LARGE = (*SIZES, 2_000_000, 5_000_000, 10_000_000, 20_000_000)
 
 FRONTED = 5_000_000
-"""Documents up to which the default front knows nearly all that is new; more are told, too."""
+"""Documents up to which the default front knows nearly all that is new; more are reported, too."""
 
 LOOK_SECONDS = 0.2
 """How late an interruption is heard."""
@@ -210,7 +210,7 @@ def _mistakes(buckets: Buckets, fetched: Documents, known: I64, exact: Flags) ->
     expected[: len(known)][exact, -1] = 1
     expected[: len(known)][~exact, :NEAR_KEYS] = 1
     if not np.array_equal(buckets.counts, expected):
-        yield f"documents {known[:3]} and so on: a key was lost, or found that nobody wrote"
+        yield f"documents {known[:3]} and so on: a key was lost, or found that was never written"
     if not np.array_equal(buckets.ordinals, np.repeat(known, np.where(exact, 1, NEAR_KEYS))):
         yield f"documents {known[:3]} and so on: a bucket lists other documents"
     for place, ordinal in enumerate(known[:COMPARED].tolist()):

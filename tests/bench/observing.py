@@ -1,8 +1,8 @@
 """What share of the time do metrics, logging and the audit take?
 
-Batches are sketched, judged and written as the service does it, and after each one a sample is
-audited by the default rates, everything that the service counts is counted, a line is logged, and
-every fifteen seconds of work somebody scrapes. The audit gets its time as in the service
+Batches are sketched, judged and written as in the service. After each one a sample is audited by
+the default rates, the service's counters are fed, and a line is logged. Metrics are scraped every
+fifteen seconds of work. The audit gets its time as in the service
 (`engine.auditing`): a share of all that passes, what choosing costs taken off it.
 """
 

@@ -1,6 +1,6 @@
 """Does an index that forgets stay as it is: disk, memory, cost of a document, over ten retentions?
 
-The documents and batches of `indexing`, of which the last N are remembered. While the first N and
+The documents and batches of `indexing`; the last N are remembered. While the first N and
 two quarters come, an index of one window that forgets nothing gets the same batches in turns: what
 the one holds in five windows, the other holds in one, and what that costs is seen. The one that
 forgets goes on alone until ten times N have come.

@@ -82,7 +82,7 @@ class Costs:
     """Characters of a text: they say how many workers `auto` takes."""
 
     def on(self, cores: int) -> float:
-        """Return the least time by the clock on *cores*, if nobody waits for anybody for nothing.
+        """Return the least time by the clock on *cores*, if no process waits in vain.
 
         One process judges, in the order of the records; `auto_workers` others sketch; and all of
         the work has to be done by the cores that there are.

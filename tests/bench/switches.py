@@ -21,7 +21,7 @@ SEED = bytes(range(16))
 BYTES = 732
 DOCUMENTS = {True: 200, False: 2_000}
 DECORATION = """<p>A b\x1b[31mred\x1b[0m word &amp; a café’s أ ١٢ İ, hyphen-
-ated.</p> <b>TCK-118</b> https://a.example/x?utm_source=mail&amp;id=7 me@a.example
+ated.</p> <b>TCK-118</b> https://a.example/x?utm_source=mail&amp;id=7. me@a.example
 6fa459ea-ee8a-3ca4-894e-db77e160355e 2026-03-01T10:00:00Z 10.0.0.7 /var/log/messages 0x5d41402a
 
 On 1 March 2026 Ann wrote:

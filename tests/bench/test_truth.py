@@ -60,7 +60,7 @@ NEAR = [{}, {0: 0.9}, {0: 0.81, 1: 0.95}, {}]
 
 def test_withholding_all_similar_and_nothing_else_is_right():
     judged = truth.judged([True, False, False, True], NEAR)
-    # Row 2 is .81 from the only kept one: rightly withheld, but nobody demanded it.
+    # Row 2 is .81 from the only kept one: rightly withheld, but no one demanded it.
     assert (judged.expected, judged.found, judged.withheld, judged.right) == (1, 1, 2, 2)
 
 

@@ -1,9 +1,9 @@
 """What did a change cost? `python -m tests.bench.versions COMMIT --rounds 14 --json FILE`.
 
-An earlier commit of this repository and the present tree run in turns from one Kafka topic to
-fresh ones, exactly once, on the same records: broker and filter on a core each. The machine is
-never quiet, so the answer is the median of the ratios within each round, of the rate and of the
-filter's processor time, beside the best of each.
+An earlier commit and the present tree run in turns on the same records, from one Kafka topic to
+fresh ones. Broker and filter have a core each. The machine is never quiet, so the answer is the
+median of the ratios within each round. It is printed for the rate and the filter's processor time,
+beside the best of each.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The paragraphs of "How to add something" are true: each is done in a copy of the tree.
 
-What a paragraph names is all that is edited there, everything it names is needed, and then the
-tests that hold the house and its texts together pass in the copy.
+Only what a paragraph names is edited there, and everything it names is needed. Then the tests of
+the house and its texts pass in the copy.
 """
 
 import os

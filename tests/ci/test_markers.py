@@ -1,4 +1,4 @@
-"""Which tests need what, and which run when: held, because nobody marks them by hand."""
+"""Which tests need what, and which run when: held, because no one marks them by hand."""
 
 import pytest
 

@@ -17,13 +17,13 @@ from tests.support.texts import ROOT
 
 ARTICLE = (
     "The council voted on Tuesday to close the bridge over the river for the whole of the summer. "
-    "It is the third time in ten years that the piers have to be looked at, and the mayor said "
+    "It is the third time in ten years that the piers have to be looked at; the mayor said "
     "that there was no other way. Drivers will have to go by the ring road, which is an hour more."
 )
 RIVAL = (
-    "A cat that was lost in a storm came home after a year in the hills, with a collar that nobody "
+    "A cat that was lost in a storm came home after a year in the hills. It had a collar that no one "
     "of the family had bought for it. The owner said on the phone that he was as surprised as the "
-    "cat was, and that it had put on a lot of weight since it was last seen in the garden."
+    "cat was. It had also put on a lot of weight since it was last seen in the garden."
 )
 CUSTOMER = {"name": "Maria Antonia Lopez", "address": "12 Mill Lane, Ely", "phone": "01353 661290"}
 

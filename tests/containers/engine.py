@@ -1,6 +1,6 @@
-"""podman and buildah with a storage of their own, told what a machine may forbid.
+"""podman and buildah with a storage of their own, without what a machine may forbid.
 
-Everything is below one directory, so no image or container of whoever runs this is touched.
+Everything is below one directory, so no image or container of the user is touched.
 """
 
 import os

@@ -66,7 +66,7 @@ def test_a_story_matched_with_itself_is_said(ledger):
 
 
 def test_a_story_without_a_difference_to_its_match_is_shown_all_the_same(ledger):
-    """Of a kind of which an example is shown: else the report of the fault itself would fail."""
+    """Of a kind whose example is shown: else the report of the fault itself would fail."""
     kinds = [sent.story.kind for sent in ledger.sent]
     number = next(number for number, kind in enumerate(kinds) if kind in EXAMPLES)
     ledger.receive(duplicate(ledger, number, number))

@@ -198,7 +198,7 @@ STORIES = (
         {SOON: QUIET, OUT + 20: frozenset({"TargetGone"}), OUT + 60: frozenset({"TargetGone"})},
     ),
     Story(
-        "one of two does not answer, and nobody takes over",
+        "one of two does not answer, and no process takes over",
         _gone(WORKING, forgotten=False), STANDING_BY,
         {OUT + 4: QUIET, SOON: PAGED, LATE: PAGED},
     ),

@@ -67,7 +67,7 @@ def serving(port: int) -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 
 def alerts(arrived: list[tuple[str, dict[str, Any]]], at: str, status: str) -> list[dict[str, Any]]:
-    """Return the alerts of one state that one receiver was told."""
+    """Return the alerts of one state that one receiver got."""
     return [
         alert
         for path, told in arrived
@@ -148,7 +148,7 @@ def test_an_outage_is_one_page_and_who_is_silent_after_it_a_ticket(pager, ports)
         wait(lambda: pages("resolved"), lambda: f"it does not end: {pager}")
         wait(lambda: alerts(pager, "/tickets", "firing"), lambda: f"no ticket: {pager}")
     tickets = alerts(pager, "/tickets", "firing")
-    # None of a: while nobody worked, that both were down followed from it.
+    # None of a: while no one worked, that both were down followed from it.
     silent = f"127.0.0.1:{ports['streamfilter-b', 9464]}"
     told = {(each["labels"]["alertname"], each["labels"]["instance"]) for each in tickets}
     assert told == {("StreamfilterDown", silent)}

@@ -1,8 +1,8 @@
-"""The manifests: every one of them is validated, none by a warning that nobody reads.
+"""The manifests: every one of them is validated, none by a warning that no one reads.
 
 Kubernetes' own kinds by its schemas, strictly. Those of others have none in the validator:
-PrometheusRule is a rules file in a wrapper (promtool checks it), PodMonitor has a closed schema
-of what we use of it here, Kustomization is held to the files beside it. Any other kind fails.
+PrometheusRule is a rules file in a wrapper, which promtool checks. PodMonitor has a closed schema
+of what we use of it. Kustomization is held to the files beside it. Any other kind fails.
 """
 
 import json
@@ -61,7 +61,7 @@ def rendered(directory: Path) -> list[dict]:
 
 
 def validate(document: dict) -> None:
-    """Raise unless *document* was validated: also when nobody knows its kind."""
+    """Raise unless *document* was validated: also when no one knows its kind."""
     match document["kind"]:
         case "PodMonitor":
             jsonschema.validate(document, PODMONITOR)

@@ -1,6 +1,6 @@
 """The native demo, as it stands: a real Prometheus scrapes two real filters on a real Kafka.
 
-The last test ends it with Ctrl-C; the fixture would start it again for whoever comes later.
+The last test ends it with Ctrl-C; the fixture would start it again for later tests.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Avro: what another implementation wrote is read, what is no value is told, cheaply."""
+"""Avro: what another implementation wrote is read, what is no value is reported, cheaply."""
 
 import io
 import itertools

@@ -1,4 +1,4 @@
-"""JSON in a registry's frame is read as JSON; what bears no frame is told."""
+"""JSON in a registry's frame is read as JSON; what bears no frame is reported."""
 
 import json
 

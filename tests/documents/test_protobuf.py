@@ -1,4 +1,4 @@
-"""Protobuf: what another implementation wrote is read, what is no message is told, cheaply."""
+"""Protobuf: what another implementation wrote is read, what is no message is reported, cheaply."""
 
 import json
 import random

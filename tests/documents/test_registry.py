@@ -1,4 +1,4 @@
-"""A registry's answers, and what is none: unknown is the record's fault, all else is nobody's."""
+"""A registry's answers, and what is none: an unknown schema is the record's fault."""
 
 import json
 import socket

@@ -162,7 +162,7 @@ class ScriptedLog(ScriptedSource):
         self._open = None
 
     def refuse_changed(self) -> None:
-        """Nobody changes its settings here."""
+        """No one changes its settings here."""
 
     def serve(self) -> None:
         self.served += 1

@@ -1,4 +1,4 @@
-"""The next batch is taken and prepared early, and nobody can tell but by the time."""
+"""The next batch is taken and prepared early, and no one can tell but by the time."""
 
 import threading
 from collections import deque

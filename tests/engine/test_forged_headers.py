@@ -1,4 +1,4 @@
-"""Records that come with headers of our names: ours can be told from theirs on every topic.
+"""Records that come with headers of our names: ours differ from theirs on every topic.
 
 The ports are scripted: what the engine produces is what Kafka takes (`test_records.py`).
 """

@@ -26,7 +26,7 @@ APART = load_config((), {}, ["input.topic=documents", "index.scope=partition"])
 
 
 class Brokers:
-    """They answer what they are told to; the real ones are asked in tests/faults/test_topics.py."""
+    """They answer as they should; tests/faults/test_topics.py asks the real ones."""
 
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Recall and precision of records in the users' sense: who is withheld, and for whom.
+"""Recall and precision of records in the users' sense: what is withheld, and for which record.
 
 ``python -m tests.entities.figures [--records N] [--seeds 1 2 3]`` prints the table of
-``config/README.md``, with the kinds of before (words, digits) beside the shipped configuration.
+``config/README.md``. The earlier kinds (words, digits) stand beside the shipped configuration.
 
 A pair is a record that came again and the entity that it belongs to. It is found if the record is
 withheld for a record of the same entity. Recall is the share of the records that came again and

@@ -105,7 +105,7 @@ def sorted_stream(rng, count=6_000):
         name = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=12))
         phone = f"{rng.randrange(10**9, 10**10)}"
         if born and rng.random() < 1 / 6:
-            phone = rng.choice(born)  # of somebody who was first with it, and is in the index
+            phone = rng.choice(born)  # of a person who had it first, and is in the index
         else:
             born.append(phone)
         yield day, who, name, phone

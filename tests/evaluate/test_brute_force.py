@@ -148,7 +148,7 @@ def written(path, texts):
 
 def test_only_pairs_with_a_forwarded_document_are_compared_in_vain(capsys, tmp_path):
     # Each variant is .81 like the template and is withheld; to each other they are .66 alike, and
-    # nobody ever compares them. They were told of as 20 candidates a document.
+    # no one ever compares them. They were counted as 20 candidates a document.
     rng = random.Random(8)
     template = [f"t{i}" for i in range(60)]
     texts = [template]
@@ -166,7 +166,7 @@ THRESHOLD = re.compile(r"only \d+ do at ([\d.]+)")
 
 
 def crowd(kept, count=150):
-    """Return documents of which each has a share *kept* of one text's words: alike, not equal."""
+    """Return documents; each has a share *kept* of one text's words: alike, not equal."""
     rng = random.Random(9)
     return [
         [f"s{i}" if rng.random() < kept else f"w{rng.randrange(10**6)}" for i in range(60)]

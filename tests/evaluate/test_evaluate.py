@@ -21,7 +21,7 @@ def shingles(text: str) -> set[tuple[str, ...]]:
 
 
 def truth_of(documents: list[dict[str, str]]) -> bytes:
-    """Compare all with all: what the judge is told is found by nothing of ours."""
+    """Compare all with all: the judge gets nothing that our code found."""
     lines = ["id_a\tid_b\tjaccard\tintersection\tunion"]
     sets = [(each["id"], shingles(each["text"])) for each in documents]
     for (a, left), (b, right) in itertools.combinations(sets, 2):

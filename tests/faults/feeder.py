@@ -17,7 +17,7 @@ class Feeder:
     """A thread that produces; it can rest, and says whether everything was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, story: Story, *, rate: float) -> None:
-        """Begin to write *rate* records a second (0: only what `give` is told)."""
+        """Begin to write *rate* records a second (0: only what `give` gets)."""
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,

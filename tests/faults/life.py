@@ -136,7 +136,7 @@ class Life:
         self.feeder.give(40)
         tasks = partitions if scope == "partition" else 1
         self.watcher = Watcher(self.stage, kafka.bootstrap, tasks)
-        # Where nobody takes brokers away, nothing may end for want of them.
+        # Where no one takes brokers away, nothing may end for want of them.
         tolerated = {FENCED, TEMPORARY} if proxies else {FENCED}
         self.supervisor = Supervisor(self.stage, lambda _: "", frozenset(tolerated))
         self._seen, self._seen_at = 0, time.monotonic()
@@ -239,7 +239,7 @@ class Life:
         return self.rng.choice(working) if working else None
 
     def checkpoint(self) -> None:
-        """Let everything come to its end with nobody wronged any more, and judge it."""
+        """Let everything come to its end without faults, and judge it."""
         self.supervisor.arm = lambda _: ""
         self.kafka.wait_until_ready(READY_SECONDS)
         self.feeder.rest()

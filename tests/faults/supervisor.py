@@ -77,7 +77,7 @@ class Worker:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def shown(self, lines: int = 5) -> str:
-        """Return the end of its log, what it does now, and whom its clients reach."""
+        """Return the end of its log, what it does now, and which brokers its clients reach."""
         process = self.process if self.alive else None
         if process is None:
             return self.told(lines)

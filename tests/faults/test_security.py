@@ -1,4 +1,4 @@
-"""TLS, SCRAM and ACLs on a real broker: what is missing is named, and no secret is told.
+"""TLS, SCRAM and ACLs on a real broker: what is missing is named, and no secret is reported.
 
 The rights in `rights_of` are all that the filter needs: with them it works, without any of them
 it stops and names the resource.
@@ -79,7 +79,7 @@ class Secured:
         return f"127.0.0.1:{self.kafka.nodes[0].ports.proxied}"
 
     def common(self, user: str, password: str) -> dict[str, str]:
-        """Return the properties of whoever comes as *user*."""
+        """Return the properties of a client that connects as *user*."""
         return {
             "bootstrap.servers": self.address,
             "security.protocol": "SASL_SSL",
@@ -106,7 +106,7 @@ class Secured:
         return stage.start(state=state, kafka=kafka, log=log, index={"retention": retention})
 
     def ended(self, process: FilterProcess, *words: str, code: int = CONFIG) -> None:
-        """Check how it ended, that it said *words*, and that it told no password."""
+        """Check how it ended, that it said *words*, and that it reported no password."""
         assert process.wait_for_exit() == code, process.told("ended otherwise")
         said = process.log.read_text()
         last = "\n".join(said.splitlines()[-12:])
@@ -180,7 +180,7 @@ CI = {"unique", "group"}
 
 
 def marked(names: list[str]) -> list[object]:
-    """Return parameters of which most wait for the second command."""
+    """Return parameters; most wait for the second command."""
     return [name if name in CI else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
@@ -262,7 +262,7 @@ def test_no_secret_is_reported_anywhere_however_much_is_logged(secured, stage, t
     told = "".join(process.get(path) or "" for path in PATHS)
     assert process.terminate() == 0
     log = process.log.read_text()
-    assert "SASL" in log  # it was told everything
+    assert "SASL" in log  # it logs everything
     assert "streamfilter_records_consumed_total" in told
     everything = told + log + refused.log.read_text()
     planted = [secured.password, wrong, key_password, SEED_OF_STAGE.decode("latin-1")]

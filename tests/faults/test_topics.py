@@ -1,6 +1,6 @@
 """Topics that vanish, grow, shrink or are too small, while a filter works between them.
 
-The first line of each: what the operator is told, and by which exit code.
+The first line of each: what the operator reads, and by which exit code.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in work over files: no output appears, whoever swallows an exception."""
+"""Ctrl-C and SIGTERM in work over files: no output appears, even if exceptions are swallowed."""
 
 import os
 import signal
@@ -163,7 +163,7 @@ def test_what_goes_on_until_asked_obeys_a_signal_that_was_ignored(again: object)
 def test_a_silent_fifo_is_left_too(desk: Desk, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    writer = os.open(fifo, os.O_RDWR)  # somebody may write, and nobody does
+    writer = os.open(fifo, os.O_RDWR)  # someone may write, and no one does
     try:
         run = waiting(desk, *desk.arguments(str(fifo)))
         run.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Workers beside `filter`: they change no output, whoever is killed and whenever."""
+"""Workers beside `filter`: they change no output, whichever is killed and whenever."""
 
 import os
 import signal
@@ -60,7 +60,7 @@ def test_workers_that_are_killed_cost_no_record(desk, source, expected, asked, m
     number, ask = count(), Handle.ask
 
     def struck(self, question):
-        if next(number) in (1, 2, 3, 6):  # also whoever is asked next: then it is done here
+        if next(number) in (1, 2, 3, 6):  # also the next one that is asked: then it is done here
             os.kill(self.pid, signal.SIGKILL)
         return ask(self, question)
 

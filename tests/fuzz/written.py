@@ -12,7 +12,7 @@ from streamfilter.documents.fields.pointers import parse_pointer, pointer_of
 from streamfilter.documents.reader import Reader
 from tests.fuzz.pieces import Target, cut, joined
 
-FILE = tempfile.TemporaryFile()  # noqa: SIM115  # without a name: nobody is left to remove it
+FILE = tempfile.TemporaryFile()  # noqa: SIM115  # without a name: no one is left to remove it
 PATH = Path(f"/dev/fd/{FILE.fileno()}")
 LINES_MAX = 4
 

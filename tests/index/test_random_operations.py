@@ -40,7 +40,7 @@ def seeds(count: int) -> pytest.MarkDecorator:
 
 
 class Twins:
-    """A RocksIndex and a MemoryIndex that are asked and told the same."""
+    """A RocksIndex and a MemoryIndex that get the same questions and changes."""
 
     def __init__(self, path: Path, seed: int, bounds: Memory = SMALL) -> None:
         self.bounds = bounds
@@ -131,7 +131,7 @@ class Twins:
         self.asked(keys, present.reshape(keys.shape), None)
 
     def probe_what_was_added(self) -> None:
-        """Ask for keys of any earlier batch, of which none may be called absent."""
+        """Ask for keys of any earlier batch; none may be called absent."""
         told = [changes.additions for changes in self.past if changes.additions]
         if told:
             additions = self.rng.choice(told)

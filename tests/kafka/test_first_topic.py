@@ -1,6 +1,6 @@
 """From a clone to the first topic of one's own: the README's commands, typed as they stand there.
 
-What a person did by hand is told in tests/README.md; this walks the same steps.
+What a person did by hand is in tests/README.md; this walks the same steps.
 """
 
 import email.message
@@ -40,7 +40,7 @@ def typed(kafka: RealKafka) -> list[list[str]]:
 
 
 def pages() -> list[str]:
-    """Return texts that nobody wrote for this, a near copy behind each."""
+    """Return texts that no one wrote for this, a near copy behind each."""
     told = [inspect.getdoc(each) or "" for each in vars(email.message.Message).values()]
     texts = sorted({text for text in told if len(text.split()) >= WORDS_MIN})
     return [text + more for text in texts for more in ("", COPY)]

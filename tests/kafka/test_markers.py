@@ -1,5 +1,5 @@
 """Transactions before us: their markers hold offsets that no reader gets, and retention does not
-ask for readers. What was judged may go at any time, and nobody stops for it.
+ask for readers. What was judged may go at any time, and no one stops for it.
 """
 
 import random
@@ -137,7 +137,7 @@ def test_a_source_tells_how_far_it_came_and_nothing_of_an_assignment_before(stag
     with holding(stage):
         assert source.start_positions([0], "latest") == {0: 6}
         deadline = time.monotonic() + 60
-        while source.ends() == {0: 6}:  # the client hears of the end with its next fetch
+        while source.ends() == {0: 6}:  # the client learns of the end with its next fetch
             assert time.monotonic() < deadline, "an open transaction holds back what is there"
             source.consume(1, 0.1)
     source.close()

@@ -39,7 +39,7 @@ SMALL_SEGMENTS = {
 MIB = 1 << 20
 
 Look = dict[str, float]
-"""Sizes by name; 0: there is none now, as when nobody lives."""
+"""Sizes by name; 0: there is none now, as when no one lives."""
 
 
 def size_of(kafka: RealKafka, stage: Stage, workers: Sequence[Worker]) -> Look:
@@ -77,7 +77,7 @@ def grown(looks: Sequence[Look]) -> list[str]:
 
 
 def thirds(looks: Sequence[Look]) -> dict[str, tuple[float, float]]:
-    """Return the medians of the second and the last third, without what nobody had."""
+    """Return the medians of the second and the last third, without what no one had."""
 
     def medians(name: str) -> Iterator[float]:
         for n in (1, 2):

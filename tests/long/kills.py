@@ -3,12 +3,12 @@
 One real broker, lives of a hundred kills each: a stream, two or three filters that a supervisor
 restarts, faults at kill points and at any moment. After every fifty kills everybody is left in
 peace, and the oracle judges all that came out so far. The protocol of the group, its scope and
-the size of batches change from life to life, and a life in three has a bad network and a broker
-that goes away. The seed decides what is tried; when, the machine. `--soak SECONDS` does all of it
+the size of batches change from life to life. A life in three has a bad network and a broker that
+goes away. The seed decides what is tried; when, the machine. `--soak SECONDS` does all of it
 to three nodes at full load; with `--limits` quotas, full disks and refused records come and go in
-every second life. With `--retention` the index forgets by seconds, by count or by both, which the
-seed draws, and half of the kills come while windows begin, go, or documents are forgotten; a soak
-with it is one life of at least twenty retention periods, at whose end disk, memory and changelog
+every second life. With `--retention` the index forgets by seconds, by count or by both, as the
+seed draws. Half of the kills then come while windows begin, go, or documents are forgotten. A soak
+with it is one life of at least twenty retention periods. At its end disk, memory and changelog
 must be as large as in its middle (`flatness`). With `--workers` filters have two worker processes
 each, and a third of the kills are of these.
 """

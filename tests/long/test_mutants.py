@@ -1,4 +1,4 @@
-"""Mutants are one change of a line each; what a test holds is noticed, what none holds is told."""
+"""Mutants are one change of a line each; those that no test notices are reported."""
 
 from pathlib import Path
 

@@ -156,7 +156,7 @@ def test_where_changelogs_begin_is_shown_of_all_that_are_ours_with_what_could_be
 
     assert all(map(isnan, shown()))
     observer.trimmed("c/0", 5, needed=7)
-    observer.trimmed("c/1", 30, needed=20)  # somebody deletes from it: it could be cut off earlier
+    observer.trimmed("c/1", 30, needed=20)  # someone deletes from it: it could be cut off earlier
     assert shown() == (35, 2)
     observer.trimmed("c/0", 7, needed=7)
     assert shown() == (37, 0)
@@ -313,7 +313,7 @@ def test_activities_add_up_to_the_time_that_passed_and_lag_ages_while_nothing_tu
     assert np.isnan(series["streamfilter_consumer_lag_seconds", ()])
     metrics.lag(7, waiting_since=4_990.0)
     assert scraped(metrics)["streamfilter_consumer_lag_seconds", ()] == 10
-    now["wall"] += 30  # the loop is stuck: nobody sets anything
+    now["wall"] += 30  # the loop is stuck: no one sets anything
     assert scraped(metrics)["streamfilter_consumer_lag_seconds", ()] == 40
     metrics.lag(0, waiting_since=4_990.0)
     assert scraped(metrics)["streamfilter_consumer_lag_seconds", ()] == 0

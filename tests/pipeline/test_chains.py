@@ -1,4 +1,4 @@
-"""Texts of which each depends on the one before: captions, the tail of a log, edits of edits."""
+"""Texts; each depends on the one before: captions, the tail of a log, edits of edits."""
 
 import random
 from itertools import repeat

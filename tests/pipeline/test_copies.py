@@ -1,4 +1,4 @@
-"""A copy of what is remembered costs the index one key, and nobody can tell by the verdicts."""
+"""A copy of what is remembered costs the index one key, and no one can tell by the verdicts."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is told of a verdict is the verdict: `explain`, `compare` and `query` against the filter."""
+"""Explanations agree with the verdict: `explain`, `compare` and `query` against the filter."""
 
 import itertools
 import json
@@ -178,7 +178,7 @@ def test_compare_says_what_the_filter_does_with_two_texts(kind, given_, seed):
 
 
 WORDS = [f"word{i}" for i in range(40)]
-CASES = {  # words of both texts, a setting, and what is to be told
+CASES = {  # words of both texts, a setting, and what is to be reported
     "containment": (38, 26, "verify.containment=0.9", "near_duplicate", "exact_containment",
                     "1.0000 of the shorter text is in the other and reaches verify.containment 0.9;"
                     " similarity 0.6667 misses the threshold 0.8"),

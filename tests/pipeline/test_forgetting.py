@@ -30,7 +30,7 @@ STORIES = int(os.environ.get("STORIES", "60"))
 """For more of them: ``STORIES=5000 pytest tests/pipeline/test_forgetting.py``."""
 SHORT = ("forward", "drop", "exact_only")
 IDS = 25
-"""So few that several documents have one, and some tombstones meet nobody."""
+"""So few that several documents have one, and some tombstones meet no one."""
 SCOPED = Sketcher(Scheme(16, 6, digests=("scope /tenant",)), seed=SEED)
 SCOPES = (None, '"a"', '"b"')
 

@@ -1,8 +1,8 @@
 """Verdicts of an index that forgets do not depend on where batches are cut.
 
 The judge is the sequential model, which takes one record at a time. Batches of 1, 7 and 4,000
-records must give its verdicts and its lists, with retentions, windows, tombstones, full buckets,
-records that are no documents, and records that are read again.
+records must give its verdicts and its lists. The streams have retentions, windows, tombstones, full
+buckets, records that are no documents, and records that are read again.
 """
 
 import random

@@ -27,7 +27,7 @@ class Scoped(Sketcher):
 
 
 def of_scopes(rng, count):
-    """Return a stream of which every scope gets its own share, and copies of the others' texts."""
+    """Return a stream in which every scope gets its own share, and copies of the others' texts."""
     texts = stream(rng, count)
     return [(rng.choice(SCOPES), text) for text in texts]
 

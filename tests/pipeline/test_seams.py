@@ -232,6 +232,6 @@ def test_the_past_of_a_reread_batch_is_looked_up_once_however_many_batches_judge
     offsets, partitions = np.array([1, 4, 5, 8, 40]), np.zeros(5, np.int64)
     past = Visibility.reread(index.marks_covering(partitions, offsets), partitions, offsets, index)
     assert fetched == [list(range(9))]
-    # The last was never judged, and meets nobody.
+    # The last was never judged, and meets no one.
     assert past.until.tolist() == [1, 4, 5, 8, 0]
     assert past.since.tolist() == [0] * 5

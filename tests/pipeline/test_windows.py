@@ -346,7 +346,7 @@ def test_stream_time_follows_the_records_and_never_falls_nor_runs_ahead(timestam
 
 
 def test_a_clock_of_before_1970_gives_a_time_all_the_same():
-    """The simulator's seed 328: the horizon was not told, and a restore remembered too much."""
+    """The simulator's seed 328: the horizon was not reported, and a restore remembered too much."""
     for stamp in (-1, 0, 500, FUTURE_MILLISECONDS_MAX + 1):
         record = Record(Source("t", 0, 0), None, b"", (), stamp)
         (time,) = Retention().stream_times(-1, [record], -86_400_000).tolist()

@@ -127,7 +127,7 @@ def test_a_refused_value_is_quoted_without_the_secret_in_it(capsys):
 
 
 def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, capsys):
-    """Seen on a real broker: it told of one of three, and the cure was the command itself."""
+    """Seen on a real broker: it reported one of three, and the cure was the command itself."""
     outputs = [f"documents.{name}" for name in ("unique", "duplicates", "dead-letter")]
     known = {"documents": topics.Topic(1, {})}
     made = {name: topics.Topic(1, {}) for name in outputs}

@@ -1,4 +1,4 @@
-"""No room left, for the answer or for the files: told as that, with what stays and what to do."""
+"""No room left for the answer or the files: reported with what stays and what to do."""
 
 import os
 import re

@@ -88,7 +88,7 @@ def test_a_line_that_repeats_is_written_a_few_times_then_counted(repeats):
 
 
 def test_different_lines_of_one_template_are_all_written(repeats):
-    """Twenty partitions were damaged, and the log told of five."""
+    """Twenty partitions were damaged, and the log reported five."""
     assert all(repeats.log("partition %d is damaged", number) for number in range(20))
     assert all(repeats.log("is damaged", partition=number) for number in range(20))
 

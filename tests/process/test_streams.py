@@ -70,7 +70,7 @@ def test_a_refusal_that_no_one_reads_is_one_all_the_same(verb: list[str], code: 
 
 
 class Mute(FilterProcess):
-    """`streamfilter run` that nobody listens to."""
+    """`streamfilter run` that no one listens to."""
 
     def __init__(self, stage: Stage, how: str) -> None:
         config = stage.configuration(log={"level": "debug", "format": "json"})

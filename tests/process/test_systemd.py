@@ -1,4 +1,4 @@
-"""A ``Type=notify`` service: systemd hears that we are ready, alive and stopping; nobody else."""
+"""A ``Type=notify`` service: only systemd is notified that we are ready, alive and stopping."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ class Systemd:
         self._socket.settimeout(60)
 
     def hear(self, line: str) -> list[str]:
-        """Return what was said, up to the message with *line*; fail if nobody says it."""
+        """Return what was said, up to the message with *line*; fail if no one says it."""
         deadline, said = time.monotonic() + 60, []
         while line not in said:
             said += self._socket.recv(4096).decode().splitlines()

@@ -1,6 +1,6 @@
-"""A path that nobody may look at is told as that, by every verb; it is no bug of ours.
+"""A path that no one may look at is reported as that, by every verb; it is no bug of ours.
 
-The tests may run as root, whom nothing is forbidden: the system looks no more at a name that is too
+The tests may run as root, which may do anything: the system looks no more at a name that is too
 long than at one in a directory that it keeps closed.
 """
 

@@ -1,7 +1,7 @@
 """Labelled streams: documents as they come from papers, mail, logs and other sources.
 
-Each function yields (story, record). A story that comes again is told as another source would tell
-it. Stories of one kind share what such texts share: templates, background, footers.
+Each function yields (story, record). A story that comes again has the words of another
+source. Stories of one kind share what such texts share: templates, background, footers.
 """
 
 import random

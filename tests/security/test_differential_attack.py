@@ -1,8 +1,8 @@
 """The attack that the hash of words once lost to: no seed, nothing but verdicts.
 
 `abcdefgpkkkpkkkp` and `abcdefg0kkk0kkk0` were equal under 17 to 19 of a hundred seeds, and so were
-others built like them. Whoever sees verdicts learns in a few messages which of them are, and then
-writes two texts that have no shingle in common and are withheld for each other, with certainty.
+others built like them. A reader of verdicts learned which of them are in a few messages. Two texts
+without a common shingle were then withheld for each other, with certainty.
 """
 
 import hashlib

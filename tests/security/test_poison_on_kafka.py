@@ -1,7 +1,7 @@
 """The large poison on a real broker: every kind in one topic, one letter each, and on it goes.
 
-Some of it no Python client can send (a header's name that is no UTF-8), so librdkafka itself is
-called here, the one that the client brings.
+No Python client can send some of it (a header's name that is no UTF-8). So the client's own
+librdkafka is called here.
 """
 
 import ctypes

@@ -2,7 +2,7 @@
 
 Pairs of random sets whose similarities spread evenly around the threshold; each is judged by
 what a signature, or a sample of its tokens, says. The table has a row for each range of the
-probability that was told: how many verdicts, what was told on average, how many were wrong.
+probability that was reported: how many verdicts, what was reported on average, how many were wrong.
 """
 
 from itertools import pairwise
@@ -35,7 +35,7 @@ def pairs(rng, number, size, *, reach):
 
 
 def by_signature(rng, size=2_000, used=SLOTS):
-    """Return (P(below) as told, J) of pairs that only *used* slots of signatures are known of."""
+    """Return (P(below) as reported, J) of pairs with only *used* known slots."""
     made = list(pairs(rng, 4_000, size, reach=0.2))
     flat = [tokens for one, other, _ in made for tokens in (one, other)]
     starts = np.concatenate(([0], np.cumsum([len(tokens) for tokens in flat])))
@@ -60,7 +60,7 @@ def by_half_a_signature(rng):
 
 
 def by_sample(rng):
-    """Return (P(below) as told, J) of pairs of sets larger than their samples."""
+    """Return (P(below) as reported, J) of pairs of sets larger than their samples."""
     told, truths = [], []
     for one, other, truth in pairs(rng, 1_500, 5_000, reach=0.06):
         halves = [(tokens >> np.uint64(32)).astype(np.uint32) for tokens in (one, other)]
@@ -74,7 +74,7 @@ def by_sample(rng):
 
 
 def reliability(below, truths):
-    """Return rows of (verdicts, wrong as told on average, wrong in truth)."""
+    """Return rows of (verdicts, wrong as reported on average, wrong in truth)."""
     duplicate = below <= 0.5
     told = np.where(duplicate, below, 1 - below)
     wrong = np.where(duplicate, truths < THRESHOLD, truths >= THRESHOLD)

@@ -5,8 +5,8 @@ reader, the pipeline, the forwarder. What is simulated stands behind the ports o
 `kafka.ports` and `kafka.store`: a broker with transactions, a group, clocks and disks. All of it
 is one thread and one random generator, so a seed is a story that replays exactly.
 
-Several processes live in one world. At every call on a port the world may crash the caller,
-or pause it and let the others go on (a zombie resumes where it was), for as long as it likes.
+Several processes live in one world. At every call on a port the world may crash the caller.
+Or it pauses the caller for any time while the others go on; a zombie resumes where it was.
 Rates are drawn per seed, and many faults are off in any one seed, so that rare pairs of faults
 meet undisturbed.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Repair = Callable[[], None]
 REFUSAL_ROUNDS = 40
 SHARED_ROUNDS = 200
-"""In which everything is judged, and somebody waits for more."""
+"""In which everything is judged, and someone waits for more."""
 STARTING_ROUNDS = 10
 """In which a process reads the changelog up to what is not decided."""
 RESTS_MAX = 12
@@ -127,7 +127,7 @@ def skip_and_accept(story: Story) -> None:
 
 
 def beginning_deleted(story: Story) -> None:
-    """Somebody deletes the changelog's beginning: whoever has a whole index goes on with it."""
+    """Someone deletes the changelog's beginning: a process with a whole index continues with it."""
     changelog = story.world.broker.topics[CHANGELOG][0]
     disks = [process.disks[0] for process in story.processes]
     whole = [disk.index.progress.changelog_offset for disk in disks if not disk.damaged]
@@ -153,7 +153,7 @@ def beginning_deleted(story: Story) -> None:
         if story.done:
             break
     else:
-        raise Failure("stuck", f"nobody goes on with a whole index: {watcher.refusals[-1:]}")
+        raise Failure("stuck", f"no process continues with a whole index: {watcher.refusals[-1:]}")
     story.all_down()
     watcher.refusals, world.calm = None, False
     changelog.start = before  # and brings it back
@@ -171,7 +171,7 @@ def changelog_written_anew(story: Story) -> None:
     disks = [process.disks[0] for process in story.processes]
     whole = [disk.index.progress.changelog_offset for disk in disks if not disk.damaged]
     before, most = changelog.start, max(whole, default=-1)
-    # A full bucket does not know any more whom it lost: it lists those that it turned away.
+    # A full bucket does not know any more what it lost: it lists those that it turned away.
     if shape.tasks > 1 or shape.forgets or shape.thin or most <= before:
         return
     if not all(_working(story, p) for p in story.inputs):
@@ -199,7 +199,7 @@ def changelog_written_anew(story: Story) -> None:
         if story.done:
             break
     else:
-        raise Failure("stuck", "nobody goes on with what was written anew")
+        raise Failure("stuck", "no process continues with what was written anew")
     story.all_down()
     world.calm = False
 
@@ -458,7 +458,7 @@ def input_expired(story: Story, p: int) -> Repair | None:
 
 
 def group_skipped(story: Story, p: int) -> Repair | None:
-    """Somebody moves the group forward."""
+    """Someone moves the group forward."""
     offsets = story.world.broker.offsets
     known, end = story.known(story.task_of(p)).get(p), story.world.broker.topics[INPUT][p].end
     if not _working(story, p) or known is None or known >= end:

@@ -147,7 +147,7 @@ class SimIndex:
             raise IndexDamaged(f"{self._disk.name}: block checksum mismatch")
         found = index.probe(keys, present, signatures)
         if len(found.deeper) > 1 and found.deeper[1].counts.any():
-            self._world.tell(self._life.name, "meets somebody under a key of the second split")
+            self._world.tell(self._life.name, "matches a document under a key of the second split")
         return found
 
     def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:

@@ -23,7 +23,7 @@ def befall(story: Story) -> None:
 
 
 def rebalance(story: Story) -> None:
-    """The group moves a task to somebody else."""
+    """The group moves a task to another."""
     story.world.tell("group", "rebalances")
     story.world.group.rebalance(move=True)
 
@@ -38,7 +38,7 @@ def evict(story: Story) -> None:
 
 
 def fence(story: Story) -> None:
-    """Somebody uses one of our transactional ids, once."""
+    """Someone uses one of our transactional ids, once."""
     broker = story.world.broker
     tid = f"group.{story.rng.randrange(story.shape.tasks)}"
     if tid in broker.ids:
@@ -63,7 +63,7 @@ def squatter(story: Story) -> None:
 
 
 def stop(story: Story) -> None:
-    """Somebody is asked to end."""
+    """Someone is asked to end."""
     if free := [process for process in story.processes if process.free]:
         story.rng.choice(free).stop()
 
@@ -74,7 +74,7 @@ def clock(story: Story) -> None:
 
 
 def hour(story: Story) -> None:
-    """Nobody does anything for more than an hour: idle tasks commit their offsets again."""
+    """No one does anything for more than an hour: idle tasks commit their offsets again."""
     story.world.tell("world", "an hour passes")
     story.world.advance(3_700.0)
 
@@ -96,13 +96,13 @@ def directory(story: Story) -> None:
 
 
 def grow(story: Story) -> None:
-    """Somebody adds a partition to the input, or to the changelog, while all work."""
+    """Someone adds a partition to the input, or to the changelog, while all work."""
     if story.shape.tasks > 1:
         return
     kind = story.world.growths.choice(("input", "changelog", "both"))
     if kind != "changelog":
         widen(story)
-        for _ in range(min(story.left, story.world.growths.randrange(4))):  # nobody has noticed
+        for _ in range(min(story.left, story.world.growths.randrange(4))):  # no one has noticed
             story.append(story.world.partitions - 1)
     if kind != "input" and CHANGELOG in story.world.broker.topics:
         changelog = story.world.broker.topics[CHANGELOG]

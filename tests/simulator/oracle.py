@@ -112,7 +112,7 @@ def judge_outputs(
     have = Counter(_name(record) for records in found.values() for record in records)
     for check, what in counted(Counter(each.source.name for each in wanted), have):
         raise Failure(check, what)
-    # Who is read again does not meet whom was forgotten since: not the verdict of then, for some.
+    # Who is read again does not match what was forgotten since: not the verdict of then, for some.
     times = Counter(each.source.name for each in wanted)
     twice = {name for name, count in times.items() if count > 1}
     by_name = {each.source.name: each for each in history.expected.values()}
@@ -132,7 +132,7 @@ def judge_outputs(
 def _is_vague(want: Expected, history: History) -> bool:
     """Return whether a record, read again, may get another verdict: who it met may be gone.
 
-    Then it meets fewer, and perhaps others that nobody stands before any more, but none later.
+    Then it meets fewer, and perhaps others that no one stands before any more, but none later.
     """
     oldest, *_ = windows_at(history.batches)
     judged = want.source.kind == "document" and want.verdict != "refused"

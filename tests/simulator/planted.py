@@ -1,4 +1,4 @@
-"""Bugs planted into the engine, to see that the oracle sees them. Each is somebody's real one."""
+"""Bugs planted into the engine, to see that the oracle sees them. Each is a real one."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -95,12 +95,12 @@ def no_restore(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_forgotten_come_back_by_replay(patch: pytest.MonkeyPatch) -> None:
-    """A restore adds the documents, and takes nobody away."""
+    """A restore adds the documents, and takes no one away."""
     patch.setattr(restore.Replay, "_removals", lambda self: None)
 
 
 def the_forgotten_leave_before_what_came_before(patch: pytest.MonkeyPatch) -> None:
-    """A restore writes batches with what the next one forgets: whom it has yet to add, stays."""
+    """A restore writes batches with what the next one forgets: which it has yet to add, stays."""
     patch.setattr(restore, "_ALONE", ())
 
 
@@ -329,7 +329,7 @@ def an_end_comes_before_the_last_batches(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_has_no_end_is_believed(patch: pytest.MonkeyPatch) -> None:
-    """A restore goes on from where somebody began to write the changelog anew, and was killed."""
+    """A restore goes on from where someone began to write the changelog anew, and was killed."""
     only_written_anew(patch)
     real = index_storage.IndexKeeper.find_anew
 
@@ -348,7 +348,7 @@ def what_has_no_end_is_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_written_anew_is_read_again(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has the batches already takes them for ones that come next."""
+    """A process that has the batches already takes them for ones that come next."""
     only_written_anew(patch)
     never = property(lambda self: False, lambda self, value: None)
     patch.setattr(restore.Replay, "_anew", never, raising=False)
@@ -448,7 +448,7 @@ def the_first_part_of_a_tombstone_moves_behind_it(patch: pytest.MonkeyPatch) -> 
 
 
 def the_forgotten_hide_a_copy(patch: pytest.MonkeyPatch) -> None:
-    """Nobody looks for a copy in the pages of a bucket that forgotten documents have filled."""
+    """No one looks for a copy in the pages of a bucket that forgotten documents have filled."""
     patch.setattr(buckets, "paged", lambda *_, **__: iter(()))
     only_in_worlds(patch, **FORGETFUL)
 

@@ -103,7 +103,7 @@ class FilterTeller(FilterObserver):
 
 
 class SimWorker:
-    """`ports.Worker`: work is done at once, or when its result is asked for; nobody may tell."""
+    """`ports.Worker`: work is done at once, or when its result is asked for; no one may tell."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

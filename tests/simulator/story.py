@@ -120,7 +120,7 @@ class Story:
     # Steps.
 
     def step(self) -> None:
-        """Let a little happen: an event perhaps, and a turn of somebody."""
+        """Let a little happen: an event perhaps, and a turn of a process."""
         world, rng = self.world, self.rng
         world.advance(rng.choice((0.0, 0.01, 0.1)))
         if not world.calm:

@@ -21,7 +21,7 @@ the first ones they find every planted bug (`test_planted_bugs.py`), and half of
 event. `python -m tests.simulator` runs any range."""
 IN_CI = 1
 DAILY = 250
-"""Stories that nobody has run before, in every run of a day."""
+"""Stories that no one has run before, in every run of a day."""
 
 
 def of_today() -> range:
@@ -103,7 +103,7 @@ SEEN = {
     "a pause in the middle of a transaction": "is paused before send_offsets",
     "a standby that takes over with what it has read": "takes over with an index at",
     "a zombie that was fenced": "exits with 76",
-    "a place that was lost": "hears that it lost its place",
+    "a place that was lost": "learns that it lost its place",
     "a commit without an answer": "commit: reply lost",
     "a commit that failed and was done": "commit: fails for good, done",
     "a commit that failed and was not done": "commit: fails for good, not done",
@@ -144,7 +144,7 @@ SEEN = {
     "a recreated input": "The input is deleted",
     "retention that passed us": "Retention removes input",
     "retention behind us": "removes all of the input, which was judged",
-    "a group that was skipped": "Somebody moves the group forward",
+    "a group that was skipped": "Someone moves the group forward",
 }
 
 

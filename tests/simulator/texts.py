@@ -27,8 +27,8 @@ THRESHOLD = 0.6
 FAMILIES, MEMBERS, WORDS = 10, 9, 12
 FORM, OWN, FILLED = 13, 4, 240
 """Words of a template and of what is filled in: two such texts are .58 alike, so none is withheld
-for another, and a bucket's members agree in most of the slots that make its keys longer. Each
-comes in two versions, of which one is withheld for the other."""
+for another. A bucket's members agree in most of the slots that make its keys longer. Each
+comes in two versions, and one is withheld for the other."""
 
 
 @cache

@@ -272,7 +272,7 @@ class World:
             raise Retriable(f"{name}: timed out")
 
     def layout(self, life: Life) -> Layout:
-        """Return what a process hears of partitions: a broker may not know of the newest yet."""
+        """Return what a process learns of partitions: a broker may not know of the newest yet."""
         late = not self.calm and self.now - self.grown_at < HEARSAY_SECONDS
         told = self.partitions - (late and self.growths.random() < 0.5)
         life.inputs = max(life.inputs, told)

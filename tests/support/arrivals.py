@@ -1,4 +1,4 @@
-"""Sketches as the law takes them, and what a law has stored, for whoever compares an index."""
+"""Sketches as the law takes them, and what a law has stored, for comparisons with an index."""
 
 from streamfilter.entities.joined import SEPARATOR
 from streamfilter.matching.law import Arrival, Law

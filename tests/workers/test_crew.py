@@ -1,4 +1,4 @@
-"""Workers: the same sketches whoever makes them, and nothing lost with who is killed."""
+"""Workers: the same sketches in whichever process, and nothing lost with one that is killed."""
 
 import json
 import os
@@ -298,7 +298,7 @@ def test_workers_read_what_is_a_plain_document_and_nothing_else(reader):
 
 
 def test_what_is_no_document_after_all_leaves_no_sketch():
-    """Whoever could be forwarded nowhere was read and sketched, and is not judged."""
+    """A record that could be forwarded nowhere was read and sketched, and is not judged."""
     records, reader = lines(), Reader()
     found = []
     with closing(Crew(2)) as crew:
@@ -324,7 +324,7 @@ def test_values_of_a_worker_that_is_killed_are_read_by_another_or_here(caplog):
 
 
 class Half(Crew):
-    """A crew of which only the first half of each batch comes back."""
+    """A crew from which only the first half of each batch comes back."""
 
     def read(self, sketcher, recipe, values):
         rows, ids, documents = reader_of(recipe).plain(values[: len(values) // 2])
@@ -342,7 +342,7 @@ def test_values_without_a_document_have_no_sketches():
 
 
 def test_what_no_topic_takes_is_the_same_whatever_read_it():
-    """And the time of who reads and sketches is told as sketching, which is most of it."""
+    """And the time of who reads and sketches is reported as sketching, which is most of it."""
     records, took = lines(), []
     limits = {"u": 700, "d": 10**6, "x": 10**6}
     places = Destinations("u", "d", "x", limits, changelog_limit=1_500)

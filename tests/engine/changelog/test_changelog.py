@@ -177,7 +177,7 @@ def test_a_batch_of_an_index_that_forgets_says_so_behind_the_bytes_of_before() -
 
 
 def test_a_version_that_names_no_one_does_not_find_its_last_record_in_ours() -> None:
-    """It knew the hash alone, and would write batches behind ours that nobody may believe."""
+    """It knew the hash alone, and would write batches behind ours that no one may believe."""
     mark = BatchMark(7, 3, 5, (Span(0, 1, 4),))
     named = changelog.encode_batch(BatchRecord(mark, 9, OURS))
     before = changelog.encode_batch(BatchRecord(mark, 9))

@@ -1,4 +1,4 @@
-"""Replay: no more in memory than one write, and nobody's batches but ours."""
+"""Replay: no more in memory than one write, and no batches but ours."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -86,7 +86,7 @@ def replay_of(
         ([OURS, OURS], None),
         ([b"", b"", OURS], None),  # an upgrade
         ([OURS, THEIRS], 1),
-        ([OURS, b""], 1),  # of a version that names nobody: not ours any more
+        ([OURS, b""], 1),  # of a version that names no one: not ours any more
         ([b"", THEIRS], 1),
         ([THEIRS], 0),
     ],
@@ -122,7 +122,7 @@ AGING = Scheme(bands=4, rows=4, slots=16)
 
 
 def aging(count: int, *, every: int) -> Iterator[bytes]:
-    """Yield a changelog of which the last 2 * *every* batches are remembered, window by window."""
+    """Yield a changelog whose last 2 * *every* batches are remembered, window by window."""
     for number in range(count):
         first = BATCH_DOCUMENTS * number
         if number % every == 0:

@@ -130,7 +130,7 @@ def test_records_that_somebody_deleted_are_said_once_and_our_own_cut_is_none() -
     trimming = Trimming(changelog, clock, notes, "changelog/0")
     trimming.begins(2)
     windows = [Window(3, 30, 3, 7)]
-    for start in (2, 7):  # ours, of which the brokers tell before they answer
+    for start in (2, 7):  # ours, which the brokers report before they answer
         changelog.start = lambda start=start: start
         trimming.look(windows)
     assert notes.notes == []

@@ -40,7 +40,7 @@ def cut(nemesis: Nemesis, _: Worker) -> bool:
 
 
 def orphan(nemesis: Nemesis, worker: Worker) -> bool:
-    """Let all begin anew with brokers that name nobody, as one does that was fenced."""
+    """Let all begin anew with brokers that name no one, as one does that was fenced."""
     return weather(ORPHANED, 3, 6)(nemesis, worker) and cut(nemesis, worker)
 
 
@@ -66,7 +66,7 @@ def isolate(nemesis: Nemesis, _: Worker) -> bool:
 
 
 def lose_a_reply_and_kill(nemesis: Nemesis, worker: Worker) -> bool:
-    """Let a commit reach the broker and its reply nobody, and kill who waits for it."""
+    """Let a commit reach the broker and its reply no one, and kill who waits for it."""
     life = nemesis.life
     traps = [proxy.mute_after(END_TXN) for proxy in life.proxies]
     caught = life.wait(TRAP_SECONDS, until=lambda: any(trap.caught.is_set() for trap in traps))
@@ -122,7 +122,7 @@ def _outage(nemesis: Nemesis, begin: Callable, end: Callable) -> bool:  # type: 
 
 
 def _until_ready(nemesis: Nemesis) -> None:
-    """Keep a plan open until every broker answers: so long nobody can be blamed for waiting."""
+    """Keep a plan open until every broker answers: so long no one can be blamed for waiting."""
     try:
         nemesis.life.kafka.wait_until_ready(timeout_seconds=0.0)
     except BrokerUnavailableError:

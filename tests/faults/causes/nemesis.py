@@ -204,7 +204,7 @@ def terminate(nemesis: Nemesis, worker: Worker) -> bool:
 
 
 def pause(nemesis: Nemesis, worker: Worker) -> bool:
-    """Freeze it for about twice the session, so that somebody else works meanwhile."""
+    """Freeze it for about twice the session, so that another process works meanwhile."""
     life, process = nemesis.life, worker.process
     assert process is not None
     life.supervisor.signal(worker, signal.SIGSTOP, fault="", expected={FENCED})
@@ -238,7 +238,7 @@ def kill_sketcher(nemesis: Nemesis, worker: Worker) -> bool:
     assert worker.process is not None
     pids = children_of(worker.process.child.pid)
     for pid in nemesis.rng.sample(pids, min(1, len(pids))):
-        with suppress(ProcessLookupError):  # gone with whom it works for
+        with suppress(ProcessLookupError):  # gone with the process that it works for
             os.kill(pid, signal.SIGKILL)
         nemesis.life.tally.kills += 1
     return bool(pids)

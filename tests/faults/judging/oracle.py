@@ -62,7 +62,7 @@ def judge(recording: Recording, tasks: Mapping[int, History], *, whole: bool) ->
     for place, partitions in recording.outputs.items():
         for records in partitions.values():
             found += _compared(place, records, expected)
-    # An order can only be told of the right records.
+    # Only right records have an order.
     found = found or [*_ordered(recording, expected), *_cut(recording, tasks)]
     return [*found, *_prefix(recording)]
 

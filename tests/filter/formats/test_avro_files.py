@@ -125,7 +125,7 @@ SNAPPY = base64.b64decode(
     "IHllYXJzLgACYgC0AUJyZWFraW5nOgmfBGxkNWoMY3JhbiF4MHMgZmFsbGVuIGludG8FJgh3YXQBSihoaXMgbW9y"
     "bmluZwXgRG5vYm9keSB3YXMgaHVydAACY/68Af68Af68Af68Af68AWK8AdZZ4kEwMTIzNDU2Nzg5YWJjZGVm"
 )
-"""Three records of fastavro and cramjam, of which the third is a copy of the first."""
+"""Three records of fastavro and cramjam; the third is a copy of the first."""
 
 
 def test_snappy_is_read_and_written_as_others_do(desk: Desk) -> None:

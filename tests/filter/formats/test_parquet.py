@@ -1,4 +1,4 @@
-"""Parquet: columns of all kinds, in bounded memory; what is no such file is told."""
+"""Parquet: columns of all kinds, in bounded memory; what is no such file is reported."""
 
 import base64
 import json

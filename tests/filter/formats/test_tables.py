@@ -27,7 +27,7 @@ def verdicts(desk: Desk) -> list[Any]:
 
 
 def told(count: int) -> list[dict[str, str]]:
-    """Stories with a column that nobody reads, and texts that tables find hard."""
+    """Stories with a column that no one reads, and texts that tables find hard."""
     rows = [{**each, "topic": f'a, b; "{n}"'} for n, each in enumerate(stories(count))]
     rows[-1]["text"] += '\nA second line, with a comma, "quotes" and héllo 日本'
     return rows

@@ -242,7 +242,7 @@ def test_a_broken_fact_is_reported_and_a_wipe_is_free_to_follow(state: Path) -> 
 
 
 def broken(state: Path, family: str, key: bytes, value: bytes | None) -> list[str]:
-    """Put (or delete) one entry behind the index's back; return what is told of it."""
+    """Put (or delete) one entry behind the index's back; return what is reported."""
     store = Database(state / DATABASE_NAME, memory=SMALL, create=False)
     entries = Entries()
     if value is None:

@@ -1,4 +1,4 @@
-"""Broken files under the index: it is refused, or an older prefix is told by its progress.
+"""Broken files under the index: it is refused, or an older prefix is reported by its progress.
 
 Never may a read return something else than what was written.
 """

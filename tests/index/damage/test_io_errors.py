@@ -1,8 +1,8 @@
 """The system refuses at the n-th call: the index stops or pauses, and what is left is a prefix.
 
 `strace` makes a system call of the writing process fail, from its n-th time on or once. The
-process must end by a fault of ours, never go on as if nothing had been, and whoever opens the
-directory later finds whole batches only, or is told of the damage.
+process must end by a fault of ours, and never continue. The next process finds whole batches
+only, or reports the damage.
 """
 
 import shutil
@@ -62,7 +62,7 @@ def _files(state: Path) -> list[str]:
 
 
 def check_prefix(state: Path) -> int | None:
-    """Return how many batches are there, None for damage that is told; fail for anything else."""
+    """Return how many batches are there, None for reported damage; fail otherwise."""
     try:
         index = opened(state)
     except IndexDamaged:

@@ -1,4 +1,4 @@
-"""Logs that are torn, flipped, emptied or gone: an older whole prefix, or damage that is told.
+"""Logs that are torn, flipped, emptied or gone: an older whole prefix, or damage that is reported.
 
 The states are those of a process with small buffers, copied as it works: up to four logs at a
 time, for each family is flushed on its own. A log that is gone from their middle is the worst:

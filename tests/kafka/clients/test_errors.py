@@ -27,7 +27,7 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         (KafkaError._FENCED, FATAL, ProducerFenced),
         (KafkaError.INVALID_PRODUCER_EPOCH, FATAL, ProducerFenced),
         (KafkaError.PRODUCER_FENCED, ABORT, ProducerFenced),
-        # somebody else has our group.instance.id
+        # another process has our group.instance.id
         (KafkaError.FENCED_INSTANCE_ID, PLAIN, ProducerFenced),
         (KafkaError.FENCED_INSTANCE_ID, FATAL, ProducerFenced),
         # the group moved: this transaction is lost, the producer lives
@@ -66,7 +66,7 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         # the input is not what it was
         (KafkaError._AUTO_OFFSET_RESET, PLAIN, InputLost),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, PLAIN, InputLost),
-        # everything else: nobody knows, so a new producer
+        # everything else: no one knows, so a new producer
         (KafkaError._CONFLICT, PLAIN, OutcomeUnknown),
         (KafkaError._STATE, PLAIN, OutcomeUnknown),
         (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, FATAL, OutcomeUnknown),

@@ -1,4 +1,4 @@
-"""A client that nobody answers is replaced, where its brokers answer others."""
+"""A client that no one answers is replaced, where its brokers answer others."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ ANSWER_SECONDS = 60.0
 
 
 def test_who_is_not_answered_is_asked_by_a_new_client(make_stage, caplog):
-    """A task that had begun stood there for ever, and nobody could take over from it."""
+    """A task that had begun stood there for ever, and no one could take over from it."""
     stage = make_stage()
     places = iter((NOBODY, stage.bootstrap))
     data = Renewed(lambda: consumer_at(next(places), stage.group), seconds=1.0)

@@ -1,4 +1,4 @@
-"""A client that has lost the addresses of all brokers is told of, and its process begins anew."""
+"""A client that has lost the addresses of all brokers is reported, and its process begins anew."""
 
 import json
 import time
@@ -94,7 +94,7 @@ def answer(admin: AdminClient, stage: Stage) -> None:
 
 
 def answered(admin: AdminClient, stage: Stage) -> bool:
-    """Return whether *admin* is told of a topic in a second, as a start must be."""
+    """Return whether *admin* learns of a topic in a second, as a start must be."""
     (asked,) = admin.describe_topics(TopicCollection([stage.input]), request_timeout=1).values()
     try:
         return bool(asked.result())

@@ -69,7 +69,7 @@ def test_a_static_member_that_is_started_twice_ends_the_first_as_fenced(stage, u
 
 @contextmanager
 def double(stage: Stage) -> Iterator[threading.Event]:
-    """Somebody outside of the group who takes our transactional id, again and again."""
+    """Someone outside of the group who takes our transactional id, again and again."""
     stop, took = threading.Event(), threading.Event()
 
     def take() -> None:

@@ -22,7 +22,7 @@ from tests.support.topics import Input
 SEED = 20_261_144
 DOCUMENTS = 400
 SESSION_SECONDS = 2
-"""Of `SETTINGS`: whoever does not poll for so long has lost its place."""
+"""Of `SETTINGS`: a process that does not poll for so long has lost its place."""
 LEFT_BYTES_MAX = 100 * 1024
 """Less than the documents of a trial need."""
 

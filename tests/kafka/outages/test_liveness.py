@@ -40,7 +40,7 @@ def own(kafka: RealKafka) -> Iterator[RealKafka]:
 
 
 def owner_of(pair: list[FilterProcess]) -> FilterProcess:
-    """Return who has the task; what both say if nobody gets it."""
+    """Return who has the task; what both say if no one gets it."""
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while not (owners := [p for p in pair if p.status().get("state") == "running"]):
         assert time.monotonic() < deadline, [p.told(f"no owner: {p.status()}") for p in pair]

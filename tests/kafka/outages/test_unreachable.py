@@ -1,4 +1,4 @@
-"""No broker answers: whoever starts or checks is told the address, the cause and the cure."""
+"""No broker answers: a start or a check reports the address, the cause and the cure."""
 
 import gc
 import logging

@@ -1,10 +1,10 @@
 """How long does a takeover take? ``python -m tests.kafka.recovery.handover --documents 1000000``.
 
-Two processes on a real broker, their index filled with synthetic documents whose records are
-written to the changelog directly (filling it through the filter would take longer, and the
-standby could not tell the difference). Then the owner is ended, by turns with SIGTERM and with
-SIGKILL, and a record is produced at once: the time runs until the other process has committed
-that record. The first process is started again each time, and catches up as a standby.
+Two processes on a real broker have an index of synthetic documents. Their records are written to
+the changelog directly: the filter would take longer, and the result is the same. Then the owner is
+ended, by turns with SIGTERM and with SIGKILL, and a record is produced at once. The time runs
+until the other process has committed it. The first process is started again each time, and
+catches up as a standby.
 """
 
 import argparse

@@ -15,7 +15,7 @@ FORGET = {"input": {"tombstones": "forget"}, "kafka": STATIC["kafka"]}
 LONG = "x" * 60_000
 MANY = tuple(b"nobody-%d" % number for number in range(5_000))
 UNKNOWN = (b"nobody", b"\xff", b'"a1"', LONG.encode(), None, b"a1", *MANY)
-"""Keys of nobody: unknown, no UTF-8, JSON, longer than any id, none, whose document is gone; and
+"""Keys of no document: unknown, no UTF-8, JSON, too long, none, whose document is gone; and
 more than a batch of them."""
 
 

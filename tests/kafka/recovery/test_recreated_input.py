@@ -1,4 +1,4 @@
-"""An input that is deleted and made again while nobody runs, longer than our position.
+"""An input that is deleted and made again while no one runs, longer than our position.
 
 Nothing but the topic's id tells it from the old one; the group remembers it.
 """

@@ -13,7 +13,7 @@ SEED = 20_261_160
 
 
 def test_a_second_group_is_refused_by_name_and_writes_nothing(make_stage):
-    """It worked, and so did the first: of 35 unique texts 50 came out, restorable by nobody."""
+    """It worked, and so did the first: of 35 unique texts 50 came out, restorable by no one."""
     stage = make_stage()
     stories = texts(random.Random(SEED), 100)
     stage.produce(records(stories[:60]))
@@ -43,7 +43,7 @@ def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committe
         {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.stranger"}
     )
     stranger.init_transactions(60)
-    # What is aborted is nobody's: it takes offsets, and disturbs nothing.
+    # What is aborted belongs to no group: it takes offsets, and disturbs nothing.
     for commit in (False, True):
         stranger.begin_transaction()
         stranger.produce(stage.changelog, value=theirs, partition=0)

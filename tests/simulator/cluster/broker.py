@@ -33,7 +33,7 @@ class Txn:
 
 @dataclass(slots=True)
 class Cell:
-    """One offset: a record (of a transaction, or not), or a marker that nobody ever sees."""
+    """One offset: a record (of a transaction, or not), or a marker that no one ever sees."""
 
     value: Any
     txn: Txn | None = None

@@ -54,7 +54,7 @@ class Group:
         self._leaving.discard(task)
 
     def rebalance(self, *, move: bool = False) -> None:
-        """Give ownerless tasks away; with *move*, take one from its owner for somebody else."""
+        """Give ownerless tasks away; with *move*, take one from its owner for another."""
         self.generation += 1
         members = list(self.seats)
         if not members:

@@ -167,7 +167,7 @@ class SimChangelog(_Client):
         return SimReader(self._world, self._life, self._changelog(), start, end)
 
     def refuse_changed(self) -> None:
-        """Nobody changes its settings here."""
+        """No one changes its settings here."""
 
 
 class SimSink(_Client):
@@ -204,7 +204,7 @@ class SimSink(_Client):
         self._tell(f"epoch {self._epoch}")
         if lost:
             trouble = world.rng.choice((Retriable, OutcomeUnknown))
-            self._initialising = trouble is Retriable  # the next call is told, however late
+            self._initialising = trouble is Retriable  # the next call raises it, however late
             raise trouble("init_transactions: no reply")
         self._dead = None
 

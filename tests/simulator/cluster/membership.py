@@ -38,7 +38,7 @@ class SimMembership:
         gone, gained, lost = set[int](), set[int](), False
         if self._seat is not None and self._seat.member_id not in world.group.seats:
             gone, lost, self._seat = set(self._seat.told), True, None
-            world.tell(self._life.name, f"hears that it lost its place, with tasks {sorted(gone)}")
+            world.tell(self._life.name, f"learns that it lost its place, with tasks {sorted(gone)}")
             if world.rng.random() < 0.5:
                 return Moves(gone=frozenset(gone), lost=True)
         if self._seat is None:

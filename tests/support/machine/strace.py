@@ -38,7 +38,7 @@ def killed_in_write(logs: Path, nth: int) -> tuple[str, ...]:
     The traced process stays our own child, for the tracer goes into the background.
     """
     # Every start of RocksDB numbers on: what is watched begins where the directory ends (seen: in
-    # the 36th life of one index the numbers had left the first 300, and nobody was killed).
+    # the 36th life of one index the numbers had left the first 300, and no one was killed).
     last = max((int(path.stem) for path in logs.glob("[0-9]*.*")), default=0)
     paths = [
         part

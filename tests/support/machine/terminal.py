@@ -66,7 +66,7 @@ def _read_to_the_end(terminal: int, process: subprocess.Popen[bytes]) -> bytes:
             continue
         try:
             part = os.read(terminal, 65536)
-        except OSError:  # nobody has the other end any more
+        except OSError:  # no one has the other end any more
             return read
         if not part:
             return read

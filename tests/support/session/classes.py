@@ -17,8 +17,8 @@ from deploy.local.jars import BrokerUnavailableError, cache_directory, find_java
 from deploy.local.real import RealKafka
 
 VARIABLE = "JDK_JAVA_OPTIONS"
-# Half of the processor time would go into the second compiler, and half a second into the threads
-# of a collector that is made for many processors.
+# The second compiler would take half of the processor time. A collector for many processors
+# would spend half a second on its threads.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -28,14 +28,14 @@ def archive() -> Path:
 
 
 def options() -> str:
-    """Return what each JVM is told; one that runs something else does without, in silence."""
+    """Return the options of each JVM; one that runs something else does without, in silence."""
     return f"{SHORT_LIVED} -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def record() -> None:
-    """Record them, unless they are there, somebody else is at it, or no broker can be had."""
+    """Record them, unless they are there, another process is at it, or no broker can be had."""
     if os.environ.get(VARIABLE) != options():
-        return  # whoever tells Java something else has a reason
+        return  # other settings of Java have a reason
     with contextlib.suppress(BrokerUnavailableError, OSError, subprocess.SubprocessError):
         if fit(archive()):
             return

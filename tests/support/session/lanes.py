@@ -1,7 +1,7 @@
 """Who runs what under xdist: long tests first, some that wait beside some that work.
 
-`--dist worksteal` cuts the collection into as many slices of equal count as there are workers, and
-who has nothing left takes the later half of what another still has to do. So each slice is a lane:
+`--dist worksteal` cuts the collection into a slice of equal count for each worker. A worker that
+has nothing left takes the later half of another's remaining tests. So each slice is a lane:
 it begins with the files that take longest, and ends with quick tests, which are what is taken over.
 Tests with a broker wait most of their time, those marked `slow` never do: one lane in four works
 while the others wait. In the order of their names all lanes worked at once, and then all waited.
@@ -21,7 +21,7 @@ File = list[pytest.Item]
 
 
 def arrange(items: Sequence[pytest.Item], lanes: int) -> list[pytest.Item]:
-    """Return *items* in an order of which each of *lanes* slices is as above.
+    """Return *items* in an order such that each of *lanes* slices is as above.
 
     It follows from the items alone: all workers must collect the same order.
     """

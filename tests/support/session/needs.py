@@ -1,8 +1,8 @@
-"""What a test needs besides Python, told by the names that its code reaches.
+"""What a test needs besides Python, found by the names that its code reaches.
 
-A test is marked `kafka` if it, its fixtures or the helpers of `tests` that they call name what
-starts a real broker, and `tools` if they name what looks for one of Debian's programs. So nobody
-marks by hand, and nobody forgets to. What is left is `quick`, but for what says by hand that it
+A test is marked by the names in its own code, its fixtures and the helpers of `tests` that they
+call. `kafka`: one of them starts a real broker. `tools`: one looks for a program of Debian. So no
+mark is set by hand or forgotten. What is left is `quick`, but for what says by hand that it
 is `slow` (seconds of processor time that CI spends) or `long`: `pytest -m quick` is the inner loop.
 """
 
