@@ -21,9 +21,9 @@ ARTICLE = (
     "that there was no other way. Drivers will have to go by the ring road, which is an hour more."
 )
 RIVAL = (
-    "A cat that was lost in a storm came home after a year in the hills. It had a collar that no one "
-    "of the family had bought for it. The owner said on the phone that he was as surprised as the "
-    "cat was. It had also put on a lot of weight since it was last seen in the garden."
+    "A cat that was lost in a storm came home after a year in the hills. It had a collar that no "
+    "one of the family had bought for it. The owner said on the phone that he was as surprised as "
+    "the cat was. It had also put on a lot of weight since it was last seen in the garden."
 )
 CUSTOMER = {"name": "Maria Antonia Lopez", "address": "12 Mill Lane, Ely", "phone": "01353 661290"}
 

@@ -21,9 +21,9 @@ from deploy.grafana.reading import filled
 from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
 from streamfilter.process.child import Child
 from tests.conftest import IN_CI
+from tests.deploy.alerts.test_alerts import ALERTS, EXPRESSIONS
 from tests.deploy.prometheus import Prometheus
 from tests.deploy.promql import selectors
-from tests.deploy.test_alerts import ALERTS, EXPRESSIONS
 from tests.deploy.test_dashboards import TARGETS
 from tests.deploy.tools import accepted, tool
 

@@ -11,7 +11,7 @@ from streamfilter.model import Source, Verdict
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.stopwords import stop_words
-from tests.similarity.vectors import SCHEMES
+from tests.similarity.known.vectors import SCHEMES
 
 SEED = bytes(range(16))
 MEGABYTE = 1_000_000

@@ -12,7 +12,7 @@ from streamfilter.index.format import decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.text.stopwords import LANGUAGES, digest, lists, stop_words
-from tests.similarity.vectors import SCHEMES, TEXTS
+from tests.similarity.known.vectors import SCHEMES, TEXTS
 
 SEED = bytes(range(16))
 BASE = Scheme(16, 6, shingling=Shingling("stopword", 2))

@@ -1,7 +1,8 @@
 """Code points: which are invisible, and which take part in words.
 
 The tables are in our own file `code_points.txt`, generated from Unicode's data, so that every
-version of Python finds the same words. `tests/similarity/code_points.py` generates and explains it.
+version of Python finds the same words. `tests/similarity/known/code_points.py` generates and
+explains it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks import restore
 from streamfilter.tasks.restore import Replay
 from tests.index.samples import documents, identity
-from tests.pipeline.test_forgetting import Story
+from tests.pipeline.forgetting.test_forgetting import Story
 
 BATCHES = 3 * restore.WRITE_ROWS + 7
 SCHEME = Scheme(bands=16, rows=6)

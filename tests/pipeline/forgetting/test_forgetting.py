@@ -22,12 +22,12 @@ from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdic
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from tests.pipeline.ageing import Ageing
+from tests.pipeline.forgetting.ageing import Ageing
 from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, plain
 from tests.support.arrivals import arrival
 
 STORIES = int(os.environ.get("STORIES", "60"))
-"""For more of them: ``STORIES=5000 pytest tests/pipeline/test_forgetting.py``."""
+"""For more of them: ``STORIES=5000 pytest tests/pipeline/forgetting/test_forgetting.py``."""
 SHORT = ("forward", "drop", "exact_only")
 IDS = 25
 """So few that several documents have one, and some tombstones meet no one."""

@@ -21,7 +21,7 @@ from deploy.translation import Translation
 from streamfilter.process.child import Child
 from tests.deploy.tools import accepted, tool
 
-ROUTES = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"
+ROUTES = Path(__file__).parents[3] / "deploy" / "alertmanager" / "alertmanager.yml"
 WAIT_SECONDS = 120
 FASTER = {
     "scrape_interval: 5s": "scrape_interval: 1s",

@@ -26,7 +26,7 @@ from streamfilter.similarity.text.code_points import (
 )
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
-from tests.similarity import code_points
+from tests.similarity.known import code_points
 
 pytestmark = pytest.mark.usefixtures("signer")
 

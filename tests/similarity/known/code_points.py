@@ -1,7 +1,7 @@
 """The generator of `code_points.txt` in `similarity/text/`, from the data of the package `regex`.
 
-`python -m tests.similarity.code_points` writes the file again, for a newer Unicode. What it says
-of a character assigned in Unicode 14 may not change without another `ALGORITHM`: indexes hold
+`python -m tests.similarity.known.code_points` writes the file again, for a newer Unicode. What it
+says of a character assigned in Unicode 14 may not change without another `ALGORITHM`: indexes hold
 tokens made by it (`test_code_points.py`).
 """
 
@@ -14,7 +14,7 @@ from streamfilter.similarity.text.code_points import FILE
 ALL = "".join(map(chr, range(0x110000)))
 HEAD = """\
 # Which code points are invisible, and which take part in words: ranges, in hexadecimal.
-# Generated: python -m tests.similarity.code_points (it says what each class is).
+# Generated: python -m tests.similarity.known.code_points (it says what each class is).
 """
 COLUMNS = 99
 

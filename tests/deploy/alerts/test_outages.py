@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy.outages import STORIES, Story
+from tests.deploy.alerts.outages import STORIES, Story
+from tests.deploy.alerts.test_alerts import ALERTS, EXPRESSIONS, RULES, promtool
 from tests.deploy.promql import selectors
-from tests.deploy.test_alerts import ALERTS, EXPRESSIONS, RULES, promtool
 
 FIRING = 'group by (alertname) (ALERTS{alertstate="firing"})'
 

@@ -13,7 +13,7 @@ from tests.deploy.test_dashboards import exposed_names
 from tests.deploy.tools import accepted, tool
 from tests.support.texts import TEXTS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "prometheus" / "streamfilter.rules.yml"
 TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yml"))
 GROUPS = yaml.safe_load(RULES.read_text())["groups"]

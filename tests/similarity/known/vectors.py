@@ -1,10 +1,10 @@
 """The frozen vectors: what every release must make of these texts, whatever the platform.
 
-`vectors.json` was written by `python -m tests.similarity.vectors`. To run it again is to say that
-no index built before can be opened; the scheme's `ALGORITHM` says so to its owner. 2: multilinear
-hashes, because some words of 9 to 32 bytes were equal under a sixth of the seeds of 1. 3: words
-keep their marks; invisible characters are dropped, and white space inside of Chinese. Schemes with
-stop words changed once more by their lists and by `FADING`, which stand in their JSON.
+`vectors.json` was written by `python -m tests.similarity.known.vectors`. To run it again is to say
+that no index built before can be opened; the scheme's `ALGORITHM` says so to its owner. 2:
+multilinear hashes, because some words of 9 to 32 bytes were equal under a sixth of the seeds of 1.
+3: words keep their marks; invisible characters are dropped, and white space inside of Chinese.
+Schemes with stop words changed once more by their lists and by `FADING`, which stand in their JSON.
 """
 
 import hashlib

@@ -23,12 +23,12 @@ from streamfilter.matching.blocking.retention import (
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.model import BatchMark, Record, Source, Span, Window
 from streamfilter.similarity.columns import Widths
-from tests.pipeline.ageing import Ageing
+from tests.pipeline.forgetting.ageing import Ageing
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, plain, run_in_batches, stream
 from tests.support.arrivals import arrival
 
 STORIES = int(os.environ.get("STORIES", "40"))
-"""For more of them: ``STORIES=5000 pytest tests/pipeline/test_windows.py``."""
+"""For more of them: ``STORIES=5000 pytest tests/pipeline/forgetting/test_windows.py``."""
 
 
 class Story(Ageing):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.similarity.vectors import FILE, SCHEMES, TEXTS, normalised, sketched
+from tests.similarity.known.vectors import FILE, SCHEMES, TEXTS, normalised, sketched
 
 pytestmark = pytest.mark.usefixtures("signer")
 

@@ -1,0 +1,1 @@
+"""The alert rules: their words, their routes, and the outages that they must report."""

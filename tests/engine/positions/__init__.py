@@ -1,0 +1,1 @@
+"""Which offsets are committed, and what counts as progress."""

@@ -1,0 +1,1 @@
+"""Verdicts of an index that forgets: by age, by count, by tombstone."""

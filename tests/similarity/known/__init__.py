@@ -1,0 +1,1 @@
+"""Answers that are known from elsewhere: Python, other libraries, earlier versions."""
