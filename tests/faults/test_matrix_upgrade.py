@@ -74,13 +74,13 @@ def test_this_version_goes_on_where_an_old_one_was_killed(
 
 
 @pytest.mark.parametrize(
-    ("commit", "named"),
+    ("commit", "named", "wiped"),
     [
-        (OLD, "format: it has 1, this version 2"),
-        (ALGORITHM_2, f"scheme.algorithm: it has 2, wanted is {ALGORITHM}"),
+        (OLD, "format: it has 1, this version 2", True),
+        (ALGORITHM_2, f"scheme.algorithm: it has 2, wanted is {ALGORITHM}", False),
     ],
+    ids=["the changelog", "the index"],
 )
-@pytest.mark.parametrize("wiped", [False, True])
 def test_an_index_and_a_changelog_of_other_hashes_are_refused_by_name(
     make_stage: Callable[..., Stage], tmp_path: Path, commit: str, named: str, wiped: bool
 ) -> None:

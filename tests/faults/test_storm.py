@@ -16,9 +16,9 @@ from tests.faults.tally import ROWS
 from tests.long.kills import faults_for
 from tests.support.session.forge import Forge
 
-STORM_SECONDS, SOAK_SECONDS = 5.0, 25.0
+STORM_SECONDS, SOAK_SECONDS = 3.0, 15.0
 """Of each of four protocols, and of the soak: what is judged is what came of it, however much."""
-LONGER = 10
+LONGER = 16
 """So many times as long is the long run's share."""
 SEED = "20261127"
 

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -74,42 +73,6 @@ def test_a_unique_record_leaves_byte_for_byte_in_its_partition_and_order(make_st
     assert came == wanted, f"seed {SEED}"
 
 
-def test_the_second_of_two_is_the_duplicate_in_a_batch_across_batches_restarts_and_partitions(
-    make_stage: Callable[..., Stage],
-) -> None:
-    stage = make_stage(partitions=2)
-    rng = random.Random(SEED)
-    texts = [story(rng) for _ in range(4)]
-    near = [f"{text} and a word more" for text in texts]
-    # in one batch; across partitions of it: partition 0 is judged first
-    stage.produce([document("a1", texts[0]), document("a2", near[0])])
-    stage.produce([document("b1", texts[1]), document("b2", near[1], partition=1)])
-    stage.produce([document("c1", texts[2])])
-    run(stage)
-    # across a restart, and across batches
-    stage.produce([document("c2", near[2], partition=1), document("d1", texts[3])])
-    run(stage, batch={"documents": 1})
-    stage.produce([document("d2", near[3])])
-    run(stage)
-    # a repeated id is a document of its own
-    stage.produce([document("a1", texts[0])])
-    run(stage)
-    outputs = stage.outputs()
-    assert sorted(map(id_of, outputs["unique"])) == ["a1", "b1", "c1", "d1"]
-    told = [
-        (id_of(each), header(each, "__streamfilter.verdict"),
-         header(each, "__streamfilter.match.id"))
-        for each in outputs["duplicates"]
-    ]  # fmt: skip
-    assert sorted(told) == [
-        ("a1", "exact_duplicate", "a1"),
-        ("a2", "near_duplicate", "a1"),
-        ("b2", "near_duplicate", "b1"),
-        ("c2", "near_duplicate", "c1"),
-        ("d2", "near_duplicate", "d1"),
-    ]
-
-
 def test_what_the_outputs_cannot_take_is_a_reference_and_never_blocks(stage: Stage) -> None:
     """Limits of 2,000 bytes on the outputs: found before the transaction, or it would abort."""
     small = {name: f"{name}.small" for name in (stage.unique, stage.duplicates, stage.dead_letter)}
@@ -130,36 +93,6 @@ def test_what_the_outputs_cannot_take_is_a_reference_and_never_blocks(stage: Sta
     (letter,) = outputs["dead_letter"]
     assert (letter.key, letter.value, code(letter)) == (b"c", None, "too_large")
     assert int(header(letter, "__streamfilter.error.value_bytes") or 0) > 2_000
-
-
-def test_other_partition_counts_place_by_key_as_java_does(stage: Stage) -> None:
-    wide = f"{stage.unique}.wide"
-    create_topics(stage.bootstrap, {wide: 5})
-    rng = random.Random(SEED)
-    keys = [b"21", b"foobar", b"abc", b"a-little-bit-long-string"]
-    stage.produce(document(key.decode(), story(rng), key=key) for key in keys)
-    stage.unique = wide
-    run(stage)
-    # The hashes are those of Kafka's own tests (UtilsTest.testMurmur2).
-    hashes = [-973932308, -790332482, 479470107, -985981536]
-    wanted = {key: (value & 0x7FFFFFFF) % 5 for key, value in zip(keys, hashes, strict=True)}
-    assert {r.key: r.source.partition for r in stage.outputs()["unique"]} == wanted
-
-
-def test_how_duplicates_leave_is_configured(stage: Stage) -> None:
-    """In shadow mode, then as envelopes; `test_forged_headers.py` holds what is in them."""
-    text = story(random.Random(SEED))
-    sent = [document("a", text), document("b", text, key=b"k"), document("c", text, key=b"l")]
-    places = {"unique": stage.unique, "duplicates": stage.duplicates}
-    stage.produce(sent[:2])
-    run(stage, output={**places, "mode": "shadow"})
-    stage.produce(sent[2:])
-    run(stage, output={**places, "dead_letter": None, "duplicates_mode": "envelope"})
-    outputs = stage.outputs()
-    told = [(r.key, header(r, "__streamfilter.verdict")) for r in outputs["unique"]]
-    assert told == [(None, "unique"), (b"k", "exact_duplicate")]
-    (each,) = outputs["duplicates"]
-    assert (each.key, json.loads(each.value or b"")["payload"].encode()) == (b"l", sent[2].value)
 
 
 def test_too_many_dead_letters_stop_the_intake_and_say_so(caplog):

@@ -22,7 +22,7 @@ from tests.metrics.test_conservation import scraped
 from tests.support.stage import Stage
 from tests.support.topics import Input
 
-KILLS = 2
+KILLS = 1
 DOCUMENTS = 1_500
 AWAY_SECONDS = 8.0
 """Longer than the session: the task is lost, and begun anew with an index that is opened again."""
@@ -30,7 +30,7 @@ WAIT_SECONDS = 120.0
 QUICK = {"transaction_timeout": "4s", "session_timeout": "6s"}
 
 
-@pytest.mark.slow(50)
+@pytest.mark.slow(30)
 def test_outages_under_traffic_leave_one_index(tmp_path: Path) -> None:
     """Each left an index in memory for ever, with its cache, and counted its documents twice."""
     with RealKafka() as kafka:
