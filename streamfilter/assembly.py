@@ -62,10 +62,7 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
             text_characters=config.limits.text_characters,
             depth=config.limits.depth,
         ),
-        # Where ids decide, an empty text is a short document: it has an id to remember.
-        empty_text="exact_only"
-        if config.input.known_id == "duplicate"
-        else config.input.empty_text,
+        empty_text="exact_only" if config.judges_empty else config.input.empty_text,
         tombstones=config.input.tombstones,
         updates=config.input.updates,
         schemas=_schemas_for(config, settle=settle),
@@ -164,6 +161,7 @@ def policy_for(config: Config) -> MatchPolicy:
         "known_id": config.input.known_id,
         "weights": config.input.weights if config.input.records else (),
         "agree_on": config.scheme().agree_on,
+        "also_same": config.scheme().also_same,
         "within": _milliseconds(config.verify.within),
     })  # fmt: skip
 
@@ -243,7 +241,7 @@ def index_for(config: Config, path: Path, *, seed: bytes | None, share: int = 1)
         path=path,
         seed=seed,
         bucket_cap=config.index.bucket_cap,
-        ids=config.input.finds_ids,
+        ids=config.finds_ids,
         memory=memory_for(config, share=share),
         policy=policy_for(config),
     )

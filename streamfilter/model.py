@@ -214,7 +214,8 @@ class Decision:
     """Confirmed matches, highest similarity first, then lowest ordinal; as many as fit in 3 KB."""
     method: str = ""
     """``exact_text``, ``exact_jaccard``, ``sampled_jaccard``, ``exact_containment``,
-    ``sampled_containment``, ``signature``, ``sketch`` or ``same_id``; empty if unique."""
+    ``sampled_containment``, ``signature`` or ``sketch``. By a name alone: ``same_id``,
+    ``same_field``. Empty if unique."""
     matches_truncated: bool = False
     """True if candidates were left out (because better ones matched, or beyond 128), or matches
     (beyond 3 KB)."""

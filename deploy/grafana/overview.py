@@ -98,12 +98,13 @@ TRAFFIC = Row("Traffic", (
           colours={"": colours.RED}),
     Chart("Not judged", "Records forwarded or withheld without a judgement, by reason: empty, "
           "short, tombstones; what tombstones and updates forgot, what was withheld for its "
-          "id alone, and tombstones of unknown ids.", "cps",
+          "id or a field alone, and tombstones of unknown ids.", "cps",
           (Query(rate("passthrough_total", "reason"), "forwarded: {{reason}}"),
            Query(rate("dropped_total", "reason"), "withheld: {{reason}}"),
            Query(rate("forgotten_documents_total"), "documents forgotten"),
            Query(rate("updates_total"), "updates"),
            Query(rate("same_id_duplicates_total"), "withheld for their ids"),
+           Query(rate("same_field_duplicates_total"), "withheld for a field"),
            Query(rate("unknown_tombstones_total"), "tombstones of unknown ids")), width=6),
 ))  # fmt: skip
 

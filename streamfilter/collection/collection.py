@@ -60,6 +60,8 @@ class Pair:
     other: str
     similarity: float
     same_text: bool
+    same_field: str = ""
+    """The field that makes them the same, by `verify.also_same`; empty if none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Likeness:
     other_id: str
     similarity: float
     same_text: bool
+    same_field: str = ""
 
     @property
     def duplicate(self) -> Duplicate:
@@ -205,9 +208,13 @@ class Collection:
     ) -> list[list[Likeness]]:
         own_ordinals = None if own is None else own.ordinals
         candidates = candidates_of(self.index, sketches, but_for=own_ordinals)
-        candidates = candidates.where(asked[candidates.rows])
+        also = sketches.contents.also > 0
+        if not also:
+            candidates = candidates.where(asked[candidates.rows])
         stored = self.index.fetch(distinct(candidates.ordinals))
         outcome = compared(sketches.contents, candidates, stored, policy=policy)
+        if also:  # short texts are the same by a field, too
+            outcome = outcome.where(asked[candidates.rows] | outcome.by_field)
         found: list[list[Likeness]] = [[] for _ in range(len(sketches))]
         for row, likeness in _best_first(outcome, stored, own):
             found[row].append(likeness)
@@ -273,7 +280,8 @@ def _best_first(
         outcome.equal_text[order],
     )
     ordinals = None if own is None else own.ordinals.tolist()
-    for row, other, place, similarity, same in zip(*(c.tolist() for c in columns), strict=True):
+    lists, fields = (column.tolist() for column in columns), outcome.fields_of(order)
+    for row, other, place, similarity, same, field in zip(*lists, fields, strict=True):
         yield (
             row,
             Likeness(
@@ -283,5 +291,6 @@ def _best_first(
                 other_id=stored.ids[place],
                 similarity=similarity,
                 same_text=same,
+                same_field=field,
             ),
         )

@@ -47,6 +47,9 @@ index_options = added(
     click.option("--scope", metavar="VALUE",
                  help="The scope of TEXT, if the index has index.scope_field: JSON, or a plain "
                       "string. null: the records without one."),
+    click.option("--field", "fields", metavar="POINTER=VALUE", multiple=True,
+                 help="A field of TEXT that the index compares, by verify.agree_on or also_same, "
+                      "such as /url=https://...: JSON, or a plain string. May be repeated."),
     click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
                  help="Similarity that makes a duplicate, instead of the index's own."),
     config_options,
@@ -66,7 +69,9 @@ def asked_of(given: dict[str, Any]) -> AskedDocument:
             "give a TEXT (or @file; @@ stands for an @ at its beginning), or --id ID of a "
             "document in the index"
         )
-    return AskedDocument(None if text is None else text_of(text), id_, given["scope"])
+    return AskedDocument(
+        None if text is None else text_of(text), id_, given["scope"], given["fields"]
+    )
 
 
 def state_of(given: dict[str, Any]) -> tuple[Path, bytes | None]:

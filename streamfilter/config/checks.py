@@ -12,10 +12,11 @@ from datetime import timedelta
 from math import inf
 from operator import attrgetter
 
-from streamfilter.config import boilerplate, shapes
+from streamfilter.config import boilerplate, shapes, values
 from streamfilter.config.configuration import Config
 from streamfilter.config.settings.process import OAUTHBEARER, TIMEOUT_SECONDS_MAX
 from streamfilter.config.settings.types import format_duration
+from streamfilter.config.values import overlap
 from streamfilter.stops import Problem
 
 Check = Callable[[Config], Iterable[Problem]]
@@ -123,7 +124,6 @@ def _several(config: Config) -> Iterator[Problem]:
 def _format(config: Config) -> Iterator[Problem]:
     if config.input.format not in ("text", "fields"):
         yield from _overlaps(config)
-    yield from _agreement(config)
     yield from _schemas(config)
     yield from _records(config)
 
@@ -190,7 +190,7 @@ def _overlaps(config: Config) -> Iterator[Problem]:
     """A pointer that leads through another one: only one of them can be a string."""
     texts, id_ = config.input.text, config.input.id
     for at, text in enumerate(texts):
-        if any(_overlap(text, other) for other in texts[:at]):
+        if any(overlap(text, other) for other in texts[:at]):
             yield Problem("input.text", f"{text} is within another text, or holds one",
                           "name different fields")  # fmt: skip
         if id_ is None or not id_.startswith("/"):
@@ -198,60 +198,10 @@ def _overlaps(config: Config) -> Iterator[Problem]:
         if text == "value":
             yield Problem("input.id", f"the whole value is the text, and has no field {id_}",
                           "use key, header:NAME, or null: the source position")  # fmt: skip
-        elif _overlap(text, id_):
+        elif overlap(text, id_):
             how = "also" if text == id_ else f"within, or holds, {text}, which is"
             cure = "point to a field of its own, or use null: the source position"
             yield Problem("input.id", f"{id_} is {how} input.text", cure)
-
-
-def _scope(config: Config) -> Iterator[Problem]:
-    """The scope's field is a field of its own, in values that have fields."""
-    field, given = config.index.scope_field, config.input
-    if field is None:
-        return
-    if given.format == "text" or "value" in given.text:
-        yield Problem("index.scope_field", f"the whole value is the text, and has no field {field}",
-                      "use input.format: json, or remove index.scope_field")  # fmt: skip
-        return
-    others = [*given.fields] if given.records else [*given.text]
-    others += [given.id] if given.id is not None and given.id.startswith("/") else []
-    if any(field != other and _overlap(field, other) for other in others):
-        yield Problem("index.scope_field", f"{field} is within a text or the id, or holds one",
-                      "name a field of its own")  # fmt: skip
-
-
-def _overlap(one: str, other: str) -> bool:
-    if "value" in (one, other):
-        return True
-    one, other = _steps(one), _steps(other)
-    return one.startswith(other) or other.startswith(one)
-
-
-def _steps(pointer: str) -> str:
-    """Return *pointer* with one spelling of each name; a name and JSON in its string differ."""
-    return re.sub("(?<=[^/])#/", "\0/", pointer).replace("~2", "#") + "/"
-
-
-def _agreement(config: Config) -> Iterator[Problem]:
-    """A field that a match must agree in, where there is none."""
-    pointers = [each for each in config.verify.agree_on if each.startswith("/")]
-    if config.input.records:
-        if config.verify.agree_on:
-            yield Problem("verify.agree_on", "records are compared field by field",
-                          "remove it, and give the field the kind exact in input.fields"
-                          )  # fmt: skip
-        return
-    if pointers and (config.input.format == "text" or "value" in config.input.text):
-        yield Problem("verify.agree_on", f"the whole value is the text: no field {pointers[0]}",
-                      "use numbers or urls, or an input.format with fields")  # fmt: skip
-        return
-    scope = config.index.scope_field
-    for at, pointer in enumerate(pointers):
-        others = [*config.input.text, config.input.id or "", scope or "", *pointers[:at]]
-        for other in others:
-            if other.startswith("/") and other != pointer and _overlap(other, pointer):
-                yield Problem("verify.agree_on", f"{pointer} is within {other}, or holds it",
-                              "name a field of its own")  # fmt: skip
 
 
 def _records(config: Config) -> Iterator[Problem]:
@@ -363,11 +313,10 @@ _CHECKS: tuple[CheckOf, ...] = (
     *shapes.CHECKS,
     boilerplate.CHECK,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
-      "input.schema_file", "input.registry", "input.framing", "input.message", "verify",
-      "index.scope_field"), _format),
+      "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
     (("input.known_id", "input.id", "input.format", "input.empty_text",
       "input.short_text"), _known_ids),
-    (("index.scope_field", "input"), _scope),
+    values.CHECK,
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     _within("kafka.oauth.timeout", 0.1, TIMEOUT_SECONDS_MAX, "100ms to 60s", "10s"),
     _within("kafka.oauth.lifetime", 1, inf, "at least 1s", "5m"),

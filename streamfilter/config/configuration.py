@@ -51,9 +51,21 @@ class Config(Section):
     def digests(self) -> tuple[str, ...]:
         """Return what is compared beside the text (`Scheme.digests`)."""
         scope = (f"scope {self.index.scope_field}",) if self.index.scope_field else ()
-        if self.input.records:
-            return scope
-        return (*scope, *sorted({f"agree {each}" for each in self.verify.agree_on}))
+        agree = () if self.input.records else self.verify.agree_on
+        named = {f"agree {each}" for each in agree} | {
+            f"also {each}" for each in self.verify.also_same
+        }
+        return (*scope, *sorted(named))
+
+    @property
+    def finds_ids(self) -> bool:
+        """Return whether an index must find documents by their ids or fields."""
+        return self.input.finds_ids or bool(self.verify.also_same)
+
+    @property
+    def judges_empty(self) -> bool:
+        """Return whether an empty text is a short document: it has an id or field to remember."""
+        return self.input.known_id == "duplicate" or bool(self.verify.also_same)
 
     def scheme(self) -> Scheme:
         """Return what shapes the index; bands and rows planned where they are not given.

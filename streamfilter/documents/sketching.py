@@ -5,7 +5,7 @@ With `index.scope_field`, the first of the values is the document's scope.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streamfilter.documents.fields.values import written_value
 from streamfilter.model import Document
@@ -24,6 +24,6 @@ def scope_of(document: Document) -> str | None:
     return document.values[0] if document.values else None
 
 
-def values_in(scheme: Scheme, scope: str) -> tuple[str | None, ...]:
-    """Return the values of a document with a *scope* alone: JSON, or the plain string itself."""
-    return written_value(scope), *[None] * (len(scheme.pointers) - 1)
+def values_in(scheme: Scheme, fields: Mapping[str, str]) -> tuple[str | None, ...]:
+    """Return the values of a document with these *fields*: JSON, or the plain string itself."""
+    return tuple(written_value(fields.get(pointer, "null")) for pointer in scheme.pointers)

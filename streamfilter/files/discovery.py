@@ -57,6 +57,9 @@ class Discovery:
     def as_json(self) -> dict[str, Any]:
         """Return it for programs."""
         fields = asdict(self)
+        for pair in fields["pairs"]:
+            if not pair["same_field"]:
+                del pair["same_field"]
         return {name: fields[name] for name in
                 ("documents", "broken", "pairs", "clusters", "overflows")}  # fmt: skip
 
@@ -208,4 +211,4 @@ def _added(
 
 def _pair(found: Likeness) -> Pair:
     own, other = (name.partition(" ")[2] for name in (found.id, found.other_id))
-    return Pair(own, other, found.similarity, found.same_text)
+    return Pair(own, other, found.similarity, found.same_text, found.same_field)

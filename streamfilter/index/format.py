@@ -45,6 +45,7 @@ OVERFLOW_BYTES = 4
 ORDINAL_MAX = (1 << 8 * ORDINAL_BYTES) - 1
 OVERFLOW_MAX = (1 << 8 * OVERFLOW_BYTES) - 1
 ID_BYTES_MAX = 0xFFFF
+_VALUE = ID_BYTES_MAX.to_bytes(2, "big")
 BUCKET_CAP = 8
 BUCKET_CAP_MAX = 255  # `Buckets.counts` is a column of bytes
 SECONDS_MAX = 0xFFFF_FFFF
@@ -190,6 +191,7 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], widths: Widths) -> 
             digests=fixed["digests"].astype(np.uint64) if widths.digests else NO_DIGESTS,
             agreeing=widths.agreeing,
             scoped=widths.scoped,
+            also=widths.also,
         ),
     )
 
@@ -323,14 +325,34 @@ def name_of(document_id: str, scope: bytes = b"") -> bytes:
     return min(len(encoded), ID_BYTES_MAX).to_bytes(2, "big") + encoded + scope
 
 
-def names_of(documents: Documents) -> list[bytes]:
-    """Return the name of each document."""
-    return [*map(name_of, documents.ids, documents.contents.scopes)]
+def values_of(contents: Contents) -> list[tuple[bytes, ...]]:
+    """Return the names of the values of each document that make a duplicate (`Contents.naming`).
+
+    A name is the longest length of an id, a byte with which no id begins, and the digest. An
+    absent value has none: the digests 7 and 0 give the one name of 7 in place 0.
+    """
+    return [
+        tuple(
+            _VALUE + bytes([0xFF - place]) + digest.to_bytes(8, "big")
+            for place, digest in enumerate(row)
+            if digest
+        )
+        for row in contents.naming.tolist()
+    ]
 
 
-def id_keys(names: Sequence[bytes], ordinals: Sequence[int]) -> list[bytes]:
-    """Return the key of each document in the family of ids; the values are empty."""
-    return [n + o.to_bytes(8, "big") for n, o in zip(names, ordinals, strict=True)]
+def names_of(documents: Documents) -> list[tuple[bytes, ...]]:
+    """Return the names of each document in the table of ids: its id's, then its values'."""
+    ids = map(name_of, documents.ids, documents.contents.scopes)
+    if not documents.contents.also:
+        return [(each,) for each in ids]
+    return [(id_, *each) for id_, each in zip(ids, values_of(documents.contents), strict=True)]
+
+
+def id_keys(names: Sequence[Sequence[bytes]], ordinals: Sequence[int]) -> list[bytes]:
+    """Return the keys of documents with these names in the table of ids; the values are empty."""
+    each = zip(names, ordinals, strict=True)
+    return [name + ordinal.to_bytes(8, "big") for theirs, ordinal in each for name in theirs]
 
 
 @dataclass(slots=True)

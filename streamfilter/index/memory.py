@@ -256,7 +256,8 @@ class _Part:
         bands = removals.keys.shape[1] - removals.always
         del self.documents[ordinal]
         if self._ids is not None:
-            self._ids[removals.names[row]].remove(ordinal)
+            for name in removals.names[row]:
+                self._ids[name].remove(ordinal)
         for column, key in enumerate(removals.keys[row]):
             if column < bands:
                 trail = _trail(key, removals.signatures[row], column, bands)
@@ -274,14 +275,17 @@ class _Part:
                     del self._buckets[key]
                 return
 
-    def add(self, additions: Additions, row: int, value: bytes, name: bytes) -> Counter[str]:
+    def add(
+        self, additions: Additions, row: int, value: bytes, names: Sequence[bytes]
+    ) -> Counter[str]:
         """Add one new document; return the counts of `Applied`."""
         bands = additions.keys.shape[1] - additions.always
         documents, contents = additions.documents, additions.documents.contents
         ordinal, signed = int(documents.ordinals[row]), bool(contents.set_sizes[row])
         self.documents[ordinal] = value
         if self._ids is not None:
-            insort(self._ids.setdefault(name, []), ordinal)
+            for name in names:
+                insort(self._ids.setdefault(name, []), ordinal)
         away: set[int] = set()
         depths = [
             self._list(_trail(key, contents.splitters[row], column, bands), ordinal, away)
@@ -349,7 +353,7 @@ class _Part:
 
     def _id_keys(self) -> Iterator[bytes]:
         for name, ordinals in (self._ids or {}).items():
-            yield from id_keys([name] * len(ordinals), ordinals)
+            yield from id_keys([(name,)] * len(ordinals), ordinals)
 
 
 def _page(key: int, number: int) -> int:

@@ -182,7 +182,7 @@ class Removals:
     keys: U64
     """(n, c) the keys that the documents were added with; a key that was not written is ignored."""
     signatures: U8  # (n, k) from which their longer keys are computed (`Contents.splitters`)
-    names: Sequence[bytes]  # by which the documents are found (`format.name_of`)
+    names: Sequence[Sequence[bytes]]  # by which each document is found (`format.names_of`)
     always: int = 1  # as in `Additions`
 
     def at(self, rows: Rows) -> Removals:

@@ -11,7 +11,7 @@ from typing import Any
 from streamfilter.inquiry.indexes import AskedDocument, OpenIndex, Question, opened, unknown
 from streamfilter.matching.explanation import Explanation, beside, explain
 from streamfilter.matching.search import Candidate, search
-from streamfilter.matching.verdict.decision import Finding
+from streamfilter.matching.verdict.decision import Fate, Finding
 from streamfilter.matching.verdict.envelope import p_false_positive
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.scheme import Scheme
@@ -20,6 +20,7 @@ from streamfilter.stops import counted
 
 SHOWN_CHARACTERS = 160
 SHOWN_CANDIDATES = 12
+SAME = {"same_text": "same text", "same_field": "same field"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Matches:
         width = max((len(each["id"]) for each in matches), default=0)
         for each in matches:
             source = ", ".join(f"{name} {value}" for name, value in each["source"].items())
-            how = "same text" if each["fate"] == "same_text" else f"{each['bands']} bands"
+            how = SAME.get(each["fate"], f"{each['bands']} bands")
             number = f"{each['similarity']:.4f}{'' if each['exact'] else ' (estimated)'}"
             lines.append(f"  {number}  {each['id']:<{width}}  {how:>9}  {source}")
         return "\n".join(map(inline, lines))
@@ -195,9 +196,10 @@ def _against(about: Question, against: str) -> dict[str, Any] | None:
         return None
     theirs, scheme = index.sketcher.keys_of(stored.contents), index.sketcher.scheme
     pair = beside(about.sketches, stored, theirs, policy=index.policy, reach=about.reach)
-    # Records meet if a field is equal: that is no matter of chance.
-    similarity = pair.other.finding.similarity
-    chance = None if scheme.fields else Shape.of(scheme).probability(similarity)
+    # Records meet if a field is equal, and so do texts by verify.also_same: that is no chance.
+    finding, chance = pair.other.finding, None
+    if not scheme.fields and finding.fate is not Fate.SAME_FIELD:
+        chance = Shape.of(scheme).probability(finding.similarity)
     why, digests = pair.why, (stored.contents.digests, about.sketches.contents.digests)
     if scheme.scope and digests[0][0, 0] != digests[1][0, 0]:
         why, chance = "they are of different scopes, so they never meet", None

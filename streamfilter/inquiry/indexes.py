@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,7 +15,7 @@ from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.documents.fields.record_fields import FieldsReader
 from streamfilter.documents.fields.strict_json import parse_json
 from streamfilter.documents.sketching import values_in
-from streamfilter.entities.joined import join_fields, pointers_of
+from streamfilter.entities.joined import pointers_of
 from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import IndexView, viewed
@@ -39,6 +39,31 @@ class AskedDocument:
     id: str | None
     scope: str | None = None
     """JSON, or a plain string; only with an index that has `index.scope_field`."""
+    fields: Sequence[str] = ()
+    """``POINTER=VALUE`` of the text's values that the index compares, each written as the scope."""
+
+    def values(self, scheme: Scheme) -> list[tuple[str | None, ...]]:
+        """Return the values beside the text, if any are given.
+
+        Raises:
+            Stop: the index does not compare one of them.
+        """
+        known = {}
+        for each in self.fields:
+            pointer, equals, value = each.partition("=")
+            if self.text is None or not equals or pointer not in scheme.pointers:
+                raise Stop(f"--field {each!r:.80}: {self._why(scheme)}", exit_code=ExitCode.USAGE)
+            known[pointer] = value
+        if self.scope is not None:
+            known[scheme.pointers[0]] = self.scope
+        return [values_in(scheme, known)] if known else []
+
+    def _why(self, scheme: Scheme) -> str:
+        if self.text is None:
+            return "it belongs to a TEXT; a document of the index has its own"
+        if not scheme.pointers:
+            return "this index compares no fields"
+        return f"write POINTER=VALUE, with one of {', '.join(scheme.pointers)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +98,7 @@ class Question:
     def of(cls, asked: AskedDocument, index: OpenIndex) -> Question | None:
         """Return the question to *index*; None if it does not have the id.
 
-        Raises `Stop`: the text needs a scope, has one in vain, or is no record.
+        Raises `Stop`: the text needs a scope, has one or a field in vain, or is no record.
         """
         view, sketcher = index.view, index.sketcher
         scheme, stored = sketcher.scheme, None
@@ -84,8 +109,8 @@ class Question:
                 else "--scope belongs to a TEXT, and to an index with index.scope_field",
                 exit_code=ExitCode.USAGE,
             )
+        values = asked.values(scheme)
         if asked.text is not None:
-            values = () if asked.scope is None else [values_in(scheme, asked.scope)]
             try:
                 sketches = sketcher.sketch([as_sketched(scheme, asked.text)], values)
             except TableError as error:
@@ -155,7 +180,7 @@ def as_sketched(scheme: Scheme, text: str) -> str:
             f"    cure: give one as JSON, such as '{{{example}}}'",
             exit_code=ExitCode.USAGE,
         ) from None
-    return joined or join_fields([""] * len(pointers))
+    return joined
 
 
 def unknown(id_: str | None, state: Path) -> Stop:

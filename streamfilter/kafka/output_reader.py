@@ -25,7 +25,6 @@ from streamfilter.kafka.connection.clients import consumer, reader_properties
 from streamfilter.kafka.connection.errors import kafka_errors, translated
 from streamfilter.kafka.ports.source import record_of
 from streamfilter.matching.verdict import envelope
-from streamfilter.matching.verdict.decision import SAME_ID
 from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
@@ -124,7 +123,7 @@ def _annotated(record: Record) -> Placed:
         similarity=float(headers["match.similarity"]),
         containment=matches[0].get("containment"),
         match_sources=tuple(Source(m["topic"], m["partition"], m["offset"]) for m in matches),
-        by_id=headers.get("method") == SAME_ID,
+        method=headers.get("method"),
     )
 
 

@@ -19,13 +19,13 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents, Readable
 from streamfilter.matching.blocking.candidate_limit import LimitedCandidates
-from streamfilter.matching.blocking.candidates import Candidates, collect
+from streamfilter.matching.blocking.candidates import Candidates, collect, merged
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
-from streamfilter.matching.search import BEHIND_ALL, Candidate, candidate_of, met_in
-from streamfilter.matching.verdict.decision import SHORT, UNIQUE, Fate, Outcome, decide
+from streamfilter.matching.search import BEHIND_ALL, Candidate, candidate_of, met_in, named_by
+from streamfilter.matching.verdict.decision import SAME_FIELD, SHORT, UNIQUE, Fate, Outcome, decide
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.matching.verdict.verification import Verifier
-from streamfilter.model import Decision, Origins, Source, Verdict
+from streamfilter.model import Decision, Match, Origins, Source, Verdict
 from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.stops import counted
@@ -79,12 +79,22 @@ def explain(
     candidates = collect(levels, columns=sketches.keys.shape[1])
     too_old = candidates.where((candidates.ordinals >= since) & (candidates.ordinals < reach))
     candidates = candidates.where(meets(candidates.rows, candidates.ordinals))
+    named = named_by(index, sketches.contents)
+    too_old = merged(too_old, named.where(named.ordinals < min(reach, before)))
+    named = named.where(meets(named.rows, named.ordinals))
+    if len(named):  # nothing else is looked at
+        candidates = named = named.at(np.arange(1))
     limited = LimitedCandidates.of([candidates], documents=1, most=policy.estimated)
     outnumbered = ~np.isin(candidates.ordinals, limited.candidates.ordinals)
     stored = index.fetch(distinct(np.append(candidates.ordinals, too_old.ordinals)))
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(candidates, outnumbered=outnumbered)
-    decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
+    if len(named):
+        decision = _by_field(stored, named.ordinals, locate)
+    elif present.any():
+        decision = _decided(outcome, stored, locate)
+    else:
+        decision = SHORT[policy.short_text]
     shared = _bands_of(met, sketches.keys.shape[1] - 1)
     steps = _steps(outcome, stored, sketches.contents, shared)
     old = verifier.verify(too_old, every=True)
@@ -98,6 +108,14 @@ def explain(
         decision=decision,
         reason=_reason(decision, steps, int(outcome.missing.sum()), policy.minimum_fields),
     )
+
+
+def _by_field(stored: Documents, ordinals: I64, locate: Locate) -> Decision:
+    """Return the decision on a document that has a field's value of the first of *ordinals*."""
+    row = np.searchsorted(stored.ordinals, ordinals)
+    id_, source = described(stored, row, locate)[0]
+    match = Match(id_, 1.0, 0, source, int(ordinals[0]))
+    return Decision(Verdict.EXACT_DUPLICATE, (match,), SAME_FIELD)
 
 
 def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
@@ -162,6 +180,8 @@ def _reason(
         if minimum is not None:
             what = f"the record has fewer fields than verify.minimum_fields ({minimum})"
         return f"{what} and is not judged (input.short_text)"
+    if decision.method == SAME_FIELD and decision.match is not None:
+        return f"of {decision.match.document_id}: {steps[0].finding.why}"
     if decision.verdict is Verdict.EXACT_DUPLICATE:
         return "an earlier document has the same text"
     if decision.match is not None:
@@ -204,7 +224,7 @@ def beside(
     outcome = verifier.verify(pair, every=not (signed and shared))
     other = candidate_of(outcome, 0, stored, sketches.contents, shared if signed else (), reach)
     finding = other.finding
-    if finding.fate in (Fate.SAME_TEXT, Fate.TOO_OLD):
+    if finding.fate in (Fate.SAME_FIELD, Fate.SAME_TEXT, Fate.TOO_OLD):
         return Beside(other, finding.why)
     if signed and shared:
         return Beside(other, f"they meet; {finding.why}")
@@ -232,7 +252,7 @@ def one_after_the_other(
     """Judge *one* with an empty index, as the filter does, then explain *other*."""
     first, second = sketcher.sketch([one]), sketcher.sketch([other])
     stored = _as_stored(first, policy)
-    index = MemoryIndex(sketcher.scheme.widths, bucket_cap=bucket_cap)
+    index = MemoryIndex(sketcher.scheme.widths, bucket_cap=bucket_cap, ids=True)
     counts = first.keys_that_count(short=policy.judges_short, least=policy.least_set)
     remembered = bool(counts.any())
     if remembered:
@@ -250,7 +270,7 @@ def _as_stored(sketches: Sketches, policy: MatchPolicy) -> Additions:
     judgement = judge(
         Batch(["the first"], nothing, nothing, nothing - 1),
         sketches,
-        index=MemoryIndex(sketches.contents.widths),
+        index=MemoryIndex(sketches.contents.widths, ids=True),
         policy=replace(policy, short_text="exact_only"),
         locate=NOWHERE,
         number=0,

@@ -6,6 +6,8 @@ both on random streams and compare verdicts, matches, buckets and windows. No fi
 
 Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Arrival`).
 
+- If a remembered document has an equal value of `verify.also_same`, it is an *exact duplicate* of
+  the oldest such document, whatever the texts are. An absent value is equal to none.
 - If an equal text is remembered, it is an *exact duplicate* of the oldest one.
 - The remembered documents that share a band key with it are its candidates.
 - Candidates with another agreement, or hopelessly different signatures, are left out. The 8 best
@@ -18,10 +20,9 @@ Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Ar
   tombstone may be without a scope: it forgets the documents of its id in all scopes.
 
 With ``known_id: update`` the remembered document of the same id is forgotten before all this. So a
-document is never a duplicate of its own earlier version. If it is a duplicate of another document,
-nothing is remembered under its id: the earlier text may come out again, and is not lost. With
-``known_id: duplicate`` a document is a duplicate if one with its id is remembered. Texts that are
-too short to be judged are then remembered for their ids.
+document is never one of its own earlier version. If it is one of another document, nothing is
+remembered under its id. With ``known_id: duplicate`` an equal id counts as an equal value does. A
+short text that has such an id or value is remembered.
 
 Example with the threshold .8. Document A has the shingles 1 to 9, and is unique. B has 1 to 10: of
 these 10 it shares 9 with A, so it is a near-duplicate and is not remembered. C has 1 to 12. It
@@ -56,13 +57,10 @@ class Settings:
     """The settings, by the names of `MatchPolicy`."""
 
     threshold: float = 0.8
-    max_candidates: int = 8
-    """Candidates of a document that are compared first."""
-    max_estimated: int = 128
-    """Candidates of a document whose signatures are read."""
+    max_candidates: int = 8  # of a document, that are compared first
+    max_estimated: int = 128  # of a document, whose signatures are read
     bucket_cap: int = 8
-    method: str = "exact"
-    """``exact`` (sets), ``signature`` (its estimate) or ``sketch`` (equal slots)."""
+    method: str = "exact"  # of sets; or signature (its estimate), or sketch (equal slots)
     agree: int = 90
     of: int = 100
     containment: float | None = None
@@ -70,13 +68,9 @@ class Settings:
     short_threshold: float | None = None
     short_size: int = 32
     score: Callable[[Sequence[str], Sequence[str]], float] | None = None  # of records: entities.law
-    known_id: str = "judge"
-    """``judge``: an id means nothing. ``update``: a record replaces the document of its id.
-    ``duplicate``: a remembered id alone makes a duplicate."""
-    short_text: str = "exact_only"
-    """A short text: ``forward``, ``drop`` or ``exact_only``."""
-    least_set: int = 1
-    """Shingles, or fields of a record, that a document needs: with fewer it is short."""
+    known_id: str = "judge"  # an id means nothing; or update, or duplicate, as above
+    short_text: str = "exact_only"  # or forward, or drop
+    least_set: int = 1  # shingles, or fields of a record: a document with fewer is short
 
     @property
     def long_cap(self) -> int:
@@ -109,15 +103,14 @@ class Arrival:
     fingerprint: bytes  # 128-bit hash of the normalised text
     signature: bytes
     """One byte a slot; two sets share a slot with a probability equal to their similarity."""
-    tokens: tuple[int, ...]
-    """Hashes of the shingles, rising. Of a larger set the lowest `SAMPLE_TOKENS`."""
+    tokens: tuple[int, ...]  # of the shingles, rising; of a large set the lowest `SAMPLE_TOKENS`
     set_size: int
     keys: tuple[int, ...]  # of each band, then the key of the whole text
     fields: tuple[str, ...] = ()  # of a record, normalised
-    agreement: tuple[int, ...] = ()
-    """The digests that must be equal in a match. The fingerprint depends on them, too."""
+    agreement: tuple[int, ...] = ()  # digests that are equal in a match, and in the fingerprint
     split: bytes = b""  # the signature mixed with them; empty if there are none
     scope: bytes = b""  # already mixed into all hashes: here it only tells ids of scopes apart
+    values: tuple[int, ...] = ()  # digests that make a duplicate, each alone; 0: absent
 
     @property
     def splitter(self) -> bytes:
@@ -134,6 +127,7 @@ class Ruling:
     """Id, similarity and number of shared bands: the most similar first, then the oldest."""
     truncated: bool = False
     """Whether candidates were left out that might have matched."""
+    method: str = ""  # same_id or same_field, if that alone decided
 
 
 class Law:
@@ -165,8 +159,7 @@ class Law:
         ordinal = self.next_ordinal
         self.next_ordinal += 1
         verdict = self._decide(me)
-        by_id = self.rules.known_id == "duplicate" and me.id
-        kept = ("unique", "passthrough") if by_id else ("unique",)
+        kept = ("unique", "passthrough") if self._names(me) else ("unique",)
         if verdict.verdict in kept:
             self.documents[ordinal] = me
             self.equal.setdefault(me.fingerprint, []).append(ordinal)
@@ -174,10 +167,11 @@ class Law:
         return verdict
 
     def _decide(self, me: Arrival) -> Ruling:
-        if self.rules.known_id == "duplicate" and me.id:
-            name, items = (me.id, me.scope), self.documents.items()
-            if self._remembered([o for o, each in items if (each.id, each.scope) == name]):
-                return Ruling("exact_duplicate", [(me.id, 1.0, 0)])
+        if names := self._names(me):
+            same = [o for o, each in self.documents.items() if names & self._names(each)]
+            for other in map(self.documents.__getitem__, self._remembered(same)):
+                method = "same_id" if (other.id, other.scope) in names else "same_field"
+                return Ruling("exact_duplicate", [(other.id, 1.0, 0)], method=method)
         if me.set_size < self.rules.least_set and self.rules.short_text != "exact_only":
             return Ruling("passthrough" if self.rules.short_text == "forward" else "dropped")
         for ordinal in self._remembered(self.equal.get(me.fingerprint, [])):
@@ -206,6 +200,12 @@ class Law:
         ]
         left_out = len(hopeful) > compared or len(shared) > len(looked_at)
         return Ruling("near_duplicate", matches, left_out)
+
+    def _names(self, me: Arrival) -> set[tuple[object, object]]:
+        """Return what makes a duplicate of a document that has one of them, too."""
+        values = {(place, value) for place, value in enumerate(me.values) if value}
+        by_id = me.id and self.rules.known_id == "duplicate"
+        return {(me.id, me.scope), *values} if by_id else {*values}
 
     # The lists: where a document is found again.
 

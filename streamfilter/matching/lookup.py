@@ -16,7 +16,7 @@ from streamfilter.index.protocol import Buckets, Documents, Index
 from streamfilter.matching.blocking.candidate_limit import LimitedCandidates
 from streamfilter.matching.blocking.candidates import Candidates, meetings
 from streamfilter.matching.blocking.forgetting import NO_TOMBSTONES, Forgetting
-from streamfilter.matching.blocking.known_ids import known_names, remembered_under
+from streamfilter.matching.blocking.known_names import names_in, remembered_under
 from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.matching.blocking.visibility import Visibility
 from streamfilter.matching.verdict.policy import MatchPolicy
@@ -36,9 +36,11 @@ class Lookup:
     limited: LimitedCandidates
     stored: Documents  # the documents of the candidates, by rising ordinal
     bucket_cap: int
-    same_id: I64 | None  # (n,) the stored document of the same id, or -1; None: ids do not count
+    same_name: I64 | None
+    """(n,) the index's oldest document with the same id or field, or -1; None: neither counts."""
+    names: Sequence[Sequence[bytes]]  # of each document; empty if they do not count
     too_old: I64  # (n,) candidates in the index that arrived before what `verify.within` lets match
-    kept: Flags  # (n,) rows remembered for their ids, though no text is compared with theirs
+    kept: Flags  # (n,) rows remembered for their names, though no text is compared with theirs
     partners: Documents | None  # of new records with fields: the index's halves of the random pairs
 
 
@@ -60,12 +62,13 @@ def lookup(
         visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
     present = sketches.keys_that_count(short=policy.judges_short, least=policy.least_set)
     kept = ~present[:, -1] & policy.keeps_short
+    names = names_in(ours, by_id=policy.by_id) if policy.by_name else []
     if kept.any():
-        kept &= np.array([name is not None for name in known_names(ours)])
-    same_id = remembered_under(known_names(ours), visible, index) if policy.by_id else None
-    if same_id is not None:
-        present[same_id >= 0] = False
-        kept[same_id >= 0] = False
+        kept &= np.fromiter(map(bool, names), np.bool_, len(ours))
+    same_name = remembered_under(names, visible, index) if policy.by_name else None
+    if same_name is not None:
+        present[same_name >= 0] = False
+        kept[same_name >= 0] = False
     copies = visible.copies(present, sketches, index)
     present[copies.rows, :-1] = False
     asked = present
@@ -79,8 +82,8 @@ def lookup(
     met = _among(visible, met, too_old)
     limited = LimitedCandidates.of(met, documents=len(ours), most=policy.estimated)
     ordinals = limited.candidates.ordinals
-    if same_id is not None:
-        ordinals = np.concatenate((ordinals, same_id[same_id >= 0]))
+    if same_name is not None:
+        ordinals = np.concatenate((ordinals, same_name[same_name >= 0]))
     paired = as_of is None and ours.contents.payloads
     return Lookup(
         new=as_of is None,
@@ -90,7 +93,8 @@ def lookup(
         limited=limited,
         stored=index.fetch(distinct(ordinals)),
         bucket_cap=index.bucket_cap,
-        same_id=same_id,
+        same_name=same_name,
+        names=names,
         too_old=too_old,
         kept=kept,
         partners=partners_in(index, first_ordinal, len(ours)) if paired else None,

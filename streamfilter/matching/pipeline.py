@@ -26,12 +26,19 @@ from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.matching.blocking.candidates import collect
 from streamfilter.matching.blocking.forgetting import NEVER, NO_TOMBSTONES, Forgetting
-from streamfilter.matching.blocking.known_ids import SharedIds, known_names
+from streamfilter.matching.blocking.known_names import SharedNames
 from streamfilter.matching.blocking.overlay import Overlay
 from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.matching.lookup import Lookup, lookup
 from streamfilter.matching.verdict.counts import Counts
-from streamfilter.matching.verdict.decision import SAME_ID, SHORT, UNIQUE, Outcome, decide
+from streamfilter.matching.verdict.decision import (
+    SAME_FIELD,
+    SAME_ID,
+    SHORT,
+    UNIQUE,
+    Outcome,
+    decide,
+)
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.matching.verdict.verification import Verifier
 from streamfilter.model import BatchMark, Decision, Match, Positions, Record, Source, Verdict
@@ -189,7 +196,7 @@ class _Rounds:
         )
         judged: Flags = np.asarray(present.any(axis=1))
         self._undecided = judged
-        self._shared_ids: SharedIds | None = None
+        self._shared_names: SharedNames | None = None
         self._unique = np.zeros(len(ours), np.bool_)  # (n,) of unsettled rows a guess
         self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
         """(n,) counts of `Asked`, for settled rows."""
@@ -199,29 +206,30 @@ class _Rounds:
         self._decisions = [UNIQUE if each else short for each in judged.tolist()]
         self._remembers: Flags = judged | found.kept
         """(n,) rows that are remembered if nothing makes them duplicates."""
-        if found.same_id is not None:
-            self._take_known_ids(found.same_id)
+        self._by_id = policy.by_id
+        if found.same_name is not None:
+            self._take_known_names(found.same_name)
         self._outcomes: list[tuple[Outcome, Flags]] = []
         self._alike: defaultdict[int, set[int]] = defaultdict(set)
         """Undecided row → the earlier rows that match it; `STORED` for documents of the index."""
 
-    def _take_known_ids(self, same_id: I64) -> None:
-        """Decide the rows whose id is known to the index; the others may share ids in the batch."""
-        known = np.flatnonzero(same_id >= 0)
-        self._decide_by_id(known, same_id[known])
-        self._undecided = same_id < 0
+    def _take_known_names(self, same_name: I64) -> None:
+        """Decide the rows with a name that the index knows; others may share one in the batch."""
+        known = np.flatnonzero(same_name >= 0)
+        self._decide_by_name(known, same_name[known])
+        self._undecided = same_name < 0
         if self._found.new:
-            visible = self._found.visible
-            self._shared_ids = SharedIds(
-                known_names(self._ours), visible, first_ordinal=self._first
-            )
+            names, visible = self._found.names, self._found.visible
+            self._shared_names = SharedNames(names, visible, first_ordinal=self._first)
 
-    def _decide_by_id(self, rows: I64, ordinals: I64) -> None:
-        for row, ordinal, described in zip(
+    def _decide_by_name(self, rows: I64, ordinals: I64) -> None:
+        for row, ordinal, (id_, source) in zip(
             rows.tolist(), ordinals.tolist(), self._describe(ordinals), strict=True
         ):
-            match = Match(described[0], 1.0, 0, described[1], ordinal)
-            self._decisions[row] = Decision(Verdict.EXACT_DUPLICATE, (match,), SAME_ID)
+            same_id = self._by_id and id_ and id_ == self._ours.ids[row]
+            method = SAME_ID if same_id else SAME_FIELD
+            match = Match(id_, 1.0, 0, source, ordinal)
+            self._decisions[row] = Decision(Verdict.EXACT_DUPLICATE, (match,), method)
 
     def judgement(self) -> Judgement:
         """Judge until all rows are settled; return decisions and what the index should add."""
@@ -282,8 +290,8 @@ class _Rounds:
             unique[outcome.candidates.rows[outcome.confirmed]] = False
         earlier = None
         unique &= self._remembers
-        if self._shared_ids is not None:
-            earlier = self._shared_ids.earlier(self._unique)
+        if self._shared_names is not None:
+            earlier = self._shared_names.earlier(self._unique)
             unique[earlier >= 0] = False
         settled = undecided & ~self._unsettled(undecided & (unique != self._unique), undecided)
         self._met[settled], self._left_out[settled] = asked.met[settled], asked.left_out[settled]
@@ -294,7 +302,7 @@ class _Rounds:
         if earlier is not None:
             by_text = settled & (earlier < 0)
             rows = np.flatnonzero(settled & (earlier >= 0))
-            self._decide_by_id(rows, earlier[rows] + self._first)
+            self._decide_by_name(rows, earlier[rows] + self._first)
         for outcome in outcomes:
             stands, skipped = by_text[outcome.candidates.rows], asked.left_out > 0
             for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
@@ -306,8 +314,8 @@ class _Rounds:
     def _unsettled(self, changed: Flags, undecided: Flags) -> Flags:
         """Return which *undecided* rows may still change, if the guess was wrong for *changed*."""
         unsettled = self._overlay.unsettled(changed, undecided)
-        while self._shared_ids is not None:
-            behind = self._shared_ids.behind(changed | unsettled) & undecided & ~unsettled
+        while self._shared_names is not None:
+            behind = self._shared_names.behind(changed | unsettled) & undecided & ~unsettled
             if not behind.any():
                 break
             unsettled |= behind
@@ -338,8 +346,8 @@ class _Rounds:
         for row in np.flatnonzero(asked).tolist():
             unique[row] = not any(unique[other] for other in self._alike[row])
         self._unique = np.array(unique[:STORED], np.bool_) & (self._remembers | ~asked)
-        if self._shared_ids is not None:
-            self._unique = self._shared_ids.first_of_each(self._unique)
+        if self._shared_names is not None:
+            self._unique = self._shared_names.first_of_each(self._unique)
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         rows = ordinals - self._first

@@ -14,8 +14,9 @@ import numpy as np
 from streamfilter.entities.scoring import field_points
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.bucket_levels import Level
+from streamfilter.index.format import values_of
 from streamfilter.index.protocol import Documents, Meets, Readable
-from streamfilter.matching.blocking.candidates import Candidates, collect
+from streamfilter.matching.blocking.candidates import NOBODY, Candidates, collect, merged
 from streamfilter.matching.verdict.decision import Fate, Finding, Outcome
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.matching.verdict.verification import Verifier
@@ -45,6 +46,10 @@ class Candidate:
 BEHIND_ALL = 1 << 62  # an ordinal behind every stored document: no candidate is of the batch itself
 
 
+NAMED_MAX = 255
+"""As many documents as the bucket of a longer key lists."""
+
+
 def met_in(
     index: Readable, sketches: Sketches, meets: Meets, *, short: bool = True, least: int = 1
 ) -> tuple[Level, ...]:
@@ -72,7 +77,31 @@ def candidates_of(index: Readable, sketches: Sketches, *, but_for: I64 | None = 
         return met if but_for is None else met & (ordinals != but_for[rows])
 
     found = collect(met_in(index, sketches, meets), columns=sketches.keys.shape[1])
+    if sketches.contents.also:
+        found = merged(found, named_by(index, sketches.contents))
     return found.where(meets(found.rows, found.ordinals))
+
+
+def named_by(index: Readable, contents: Contents) -> Candidates:
+    """Return the remembered documents with a value of `verify.also_same` of each row.
+
+    Of each value these are the `NAMED_MAX` oldest: a thousand records of one address would be half
+    a million pairs.
+    """
+    if not contents.also:
+        return NOBODY
+    names = values_of(contents)
+    distinct_names = list(dict.fromkeys(name for each in names for name in each))
+    answers = index.named(distinct_names, NAMED_MAX, index.progress.horizon)
+    known = dict(zip(distinct_names, answers, strict=True))
+    found = [
+        (row, ordinal)
+        for row, each in enumerate(names)
+        for ordinal in sorted({o for name in each for o in known[name].tolist()})
+    ]
+    rows, ordinals = np.array(found, np.int64).reshape(-1, 2).T
+    none = np.zeros(len(rows), np.int64)
+    return Candidates.of(rows, ordinals, bands=none, weights=none, same_text=none > 0)
 
 
 def compared(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamfilter.index.protocol import Applied
 from streamfilter.matching.blocking.forgetting import NOTHING, Forgotten
 from streamfilter.matching.verdict.counts import Counts
-from streamfilter.matching.verdict.decision import SAME_ID
+from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 
 Values = NDArray[np.float64]
@@ -33,6 +33,7 @@ class BatchReport:
     matched: Values = field(default_factory=lambda: np.zeros(0))
     """Similarities of the confirmed matches of near-duplicates."""
     same_id: int = 0  # duplicates by their ids alone
+    same_field: int = 0  # duplicates by the value of a field alone
     wrong: float = 0.0  # sum of the duplicate verdicts' probabilities of being wrong
     applied: Applied = field(default_factory=Applied)  # result of the write to the index
     forgotten: Forgotten = NOTHING  # documents that tombstones and updates removed
@@ -66,6 +67,7 @@ class BatchReport:
             counts=counts,
             matched=np.array(tally.matched, np.float64),
             same_id=tally.same_id,
+            same_field=tally.same_field,
             wrong=tally.wrong,
             applied=applied or Applied(),
             forgotten=forgotten,
@@ -85,7 +87,7 @@ class _Tally:
         self.codes = dict.fromkeys(ErrorCode, 0)
         self.matched: list[float] = []
         self.wrong = 0.0
-        self.same_id = 0
+        self.same_id = self.same_field = 0
 
     def take(self, outcome: Decision | Unjudged | Malformed) -> None:
         if isinstance(outcome, Malformed):
@@ -99,4 +101,5 @@ class _Tally:
             if outcome.verdict is Verdict.NEAR_DUPLICATE:
                 self.matched += [match.similarity for match in outcome.matches]
             self.same_id += outcome.method == SAME_ID
+            self.same_field += outcome.method == SAME_FIELD
             self.wrong += outcome.p_false_positive

@@ -155,6 +155,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("boilerplate_documents_total", "Documents by what the table of boilerplate leaves of their shingles: all, enough, or few (under 8, or none).", "left", LEFT),
     _unknown("boilerplate_sample_share", "The same of the table's own sample, as a share; NaN without a table.", "left", LEFT),
     # known ids (input.known_id) and forgetting by id (input.tombstones: forget)
+    _counter("same_field_duplicates_total", "Exact duplicates by an equal field alone, of any text; under verify.also_same only."),
     _counter("same_id_duplicates_total", "Exact duplicates by their id alone, of any text; under input.known_id: duplicate only."),
     _counter("updates_total", "Records that replaced the earlier version of their document; under input.known_id: update only."),
     _counter("unknown_tombstones_total", "Tombstones that nothing was forgotten for: no document of that id was remembered; under input.tombstones: forget only."),

@@ -118,6 +118,7 @@ class Metrics:
             series.add("unknown_tombstones_total", forgotten.unknown)
             series.add("updates_total", forgotten.updates)
             series.add("same_id_duplicates_total", report.same_id)
+            series.add("same_field_duplicates_total", report.same_field)
             series.observe("batch_documents", np.array([records]))
             if report.ages_seconds is not None:
                 series.observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))

@@ -53,20 +53,31 @@ def check_records(config: Config) -> list[Problem]:
 def absent(look: Look) -> list[Problem]:
     """Return the values beside the text that none of the documents has: a pointer's typing error.
 
-    An absent value is no error, so all records would be in one scope, or agree in nothing.
+    An absent value is no error, so all records would be in one scope, or agree in nothing. A value
+    of `verify.also_same` that all have is a warning, too: only the first of them would come out.
     """
     config, documents = look.config, look.documents
-    return [
-        Problem(
-            "index.scope_field" if pointer == config.index.scope_field else "verify.agree_on",
-            f"none of {counted(len(documents), 'document')} has {pointer}, so all count as equal "
-            "in it",
-            "see with `streamfilter peek -o json` what they have, and correct the pointer",
-            warning=True,
-        )
-        for place, pointer in enumerate(config.scheme().pointers)
-        if documents and all(each.values[place] is None for each in documents)
-    ]
+    problems = []
+    for place, pointer in enumerate(config.scheme().pointers):
+        found = {each.values[place] for each in documents}
+        key = _setting_of(pointer, config)
+        alone = key == "verify.also_same"
+        if found == {None}:
+            what = "so it makes none the same" if alone else "so all count as equal in it"
+            got = f"none of {counted(len(documents), 'document')} has {pointer}, {what}"
+        elif alone and len(documents) > 1 and len(found) == 1:
+            got = f"all {len(documents):,} documents have one {pointer}: only the first comes out"
+        else:
+            continue
+        cure = "see with `streamfilter peek -o json` what they have, and correct the pointer"
+        problems.append(Problem(key, got, cure, warning=True))
+    return problems
+
+
+def _setting_of(pointer: str, config: Config) -> str:
+    if pointer == config.index.scope_field:
+        return "index.scope_field"
+    return "verify.agree_on" if pointer in config.verify.agree_on else "verify.also_same"
 
 
 def check_boilerplate(config: Config, texts: Sequence[str]) -> list[Problem]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
 from streamfilter.model import Source, Verdict
 from streamfilter.quality.report import Example, Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
@@ -138,8 +139,8 @@ class _Judge:
     def precision(self, row: int, placed: Placed, precision_from: float) -> None:
         """Count the withheld document for precision: is its match similar enough?"""
         given = self.given[row]
-        if placed.by_id:
-            self.report.by_id += 1
+        if placed.method in (SAME_ID, SAME_FIELD):
+            self.report.by_name[placed.method] += 1
             return
         unlike = placed.similarity < precision_from  # then only containment speaks for the match
         if unlike and placed.containment is not None and not self.truth.knows_containment:

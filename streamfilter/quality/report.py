@@ -81,6 +81,9 @@ class Tally:
         return f"{many:,} of {counted(of, 'document')} in {counted(len(self.of), 'family')}"
 
 
+_NAMES = {"same_id": "ids", "same_field": "fields"}
+
+
 @dataclass(slots=True)
 class Report:
     """The counts of an evaluation; a share is None if no document counts for it."""
@@ -95,7 +98,9 @@ class Report:
     """Readable records whose id is not unique; they are not judged against the truth."""
     unknown: int = 0  # ids of the truth that were not in the input
     unmeasured: int = 0  # documents withheld for containment, if the truth has similarities only
-    by_id: int = 0  # documents withheld for their ids alone (``input.known_id: duplicate``)
+    by_name: Counter[str] = field(default_factory=Counter)
+    """Documents withheld for their ids or fields alone (``input.known_id: duplicate``,
+    ``verify.also_same``), by method."""
     recalled: Tally = field(default_factory=Tally)
     """Documents with a similar earlier document that was kept; good: withheld."""
     precise: Tally = field(default_factory=Tally)
@@ -147,7 +152,10 @@ class Report:
             "ambiguous_ids": self.ambiguous,
             "unknown_ids": self.unknown,
             "unmeasured": self.unmeasured,
-            **({"withheld_by_id": self.by_id} if self.by_id else {}),
+            **{
+                f"withheld_by_{method.removeprefix('same_')}": count
+                for method, count in sorted(self.by_name.items())
+            },
             "buckets": [
                 {"from": tenth / 10, "documents": documents, "withheld": withheld}
                 for tenth, (documents, withheld) in sorted(self.buckets.items())
@@ -179,8 +187,9 @@ class Report:
         if self.unmeasured:
             unmeasured = counted(self.unmeasured, "document")
             lines.append(f"not judged     {unmeasured} withheld for containment: TRUTH has only J")
-        if self.by_id:
-            lines.append(f"not judged     {counted(self.by_id, 'document')} withheld for their ids")
+        for method, count in sorted(self.by_name.items()):
+            what = f"{counted(count, 'document')} withheld for their {_NAMES[method]}"
+            lines.append(f"not judged     {what}")
         if self.unknown:
             lines.append(f"not given      {counted(self.unknown, 'id')} of the truth")
         lines += ["", "best earlier kept   documents   withheld   share"]

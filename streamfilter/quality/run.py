@@ -38,7 +38,7 @@ class Placed:
     match_sources: tuple[Source, ...] = ()  # sources of all matches, the best first
     containment: float | None = None
     """Containment of the best match, as the evidence states it; None without verify.containment."""
-    by_id: bool = False  # whether it was withheld for its id alone: no text was compared
+    method: str | None = None  # why it was withheld, as the evidence states it
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from hashlib import blake2b
 
 from streamfilter.documents.reader import Reader
 from streamfilter.matching.verdict import envelope
-from streamfilter.matching.verdict.decision import SAME_ID
 from streamfilter.model import Document, Record, Unjudged, Verdict
 from streamfilter.quality.run import Given, Placed
 from streamfilter.similarity.digests import Digester
@@ -53,7 +52,7 @@ def given_of(
         raw=digest(record.value or b""),
         id=document.id if document else None,
         text=text_digest(document.text) if document else b"",
-        beside=digester.digests([document.text], [document.values]).tobytes() if document else b"",
+        beside=digester.shared(document.text, document.values) if document else b"",
         droppable=dropped or droppable,
     )
 
@@ -71,5 +70,5 @@ def placed_of(record: envelope.Envelope, place: str) -> Placed:
         similarity=best.similarity if best else 0.0,
         containment=best.containment if best else None,
         match_sources=tuple(match.source for match in record.matches),
-        by_id=record.method == SAME_ID,
+        method=record.method,
     )

@@ -123,6 +123,7 @@ class Widths:
     digests: int = 0  # digests of 8 bytes
     agreeing: int = 0  # the first so many of them must be equal in a match
     scoped: bool = False  # whether the first of them is the document's scope
+    also: int = 0  # the last so many make a duplicate, each alone: documents are found by them
 
 
 _FACTOR = 0x9E3779B97F4A7C15
@@ -142,6 +143,7 @@ class Contents:
     is absent. Without columns, if it compares nothing else: it may then have 0 rows."""
     agreeing: int = 0  # the first so many digests must be equal in a match
     scoped: bool = False  # whether the first digest is the scope
+    also: int = 0  # the last so many digests make a duplicate, each alone
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -159,7 +161,7 @@ class Contents:
     @property
     def widths(self) -> Widths:
         """Return how wide these columns are."""
-        return Widths(self.slots, int(self.digests.shape[1]), self.agreeing, self.scoped)
+        return Widths(self.slots, int(self.digests.shape[1]), self.agreeing, self.scoped, self.also)
 
     @property
     def scopes(self) -> list[bytes]:
@@ -167,6 +169,11 @@ class Contents:
         if not self.scoped:
             return [b""] * len(self)
         return [each.to_bytes(8, "big") for each in self.digests[:, 0].tolist()]
+
+    @property
+    def naming(self) -> U64:
+        """Return (n, a) the digests that make a duplicate, each alone; 0 for an absent value."""
+        return self.digests[:, self.digests.shape[1] - self.also :]
 
     @property
     def agreement(self) -> U64:
@@ -209,6 +216,7 @@ class Contents:
             self.digests[rows] if self.digests.shape[1] else NO_DIGESTS,
             self.agreeing,
             self.scoped,
+            self.also,
         )
 
     @classmethod
@@ -227,6 +235,7 @@ class Contents:
             else NO_DIGESTS,
             filled[0].agreeing,
             filled[0].scoped,
+            filled[0].also,
         )
 
 

@@ -18,6 +18,7 @@ from streamfilter.similarity.columns import NO_DIGESTS, U64
 from streamfilter.similarity.text.code_points import visible
 
 ABSENT = 0  # the digest of what a record does not have
+_EMPTY = ("[]", "{}")
 
 _NUMBER = re.compile(
     r"\d++(?:[.,'\u2019\u00a0\u202f\u2009\u066b\u066c]\d++)*+|[\u00bc-\u00be\u2150-\u215e\u2189]"
@@ -73,15 +74,18 @@ class Digester:
         *,
         seed: bytes,
         scope: bool = False,
+        also: int = 0,
         clean: Callable[[str], str] | None = None,
+        clean_value: Callable[[str], str] | None = None,
     ) -> None:
         """Prepare for *subjects*, each of them in `OF_TEXT` or one of *pointers*.
 
         With *scope*, the first subject is the scope: equal values of different scopes then have
         different digests. *clean* removes what is no part of the text, such as tags, but no number
-        and no address.
+        and no address. The last subjects, *also* of them, are values that make a duplicate:
+        *clean_value* removes what is no part of these, and an empty list or object is absent.
         """
-        self._scope = scope
+        self._scope, self._also, self._clean_value = scope, also, clean_value
         self._subjects: list[Subject] = [
             OF_TEXT.get(each) or pointers.index(each) for each in subjects
         ]
@@ -99,17 +103,34 @@ class Digester:
         found: list[int] = []
         for text, each in zip(texts, values, strict=True):
             clean = text if self._clean is None else self._clean(text)
-            found += self._row([self._value(subject, clean, each) for subject in self._subjects])
+            row = [self._value(subject, clean, each) for subject in self._subjects]
+            if self._also:
+                row[-self._also :] = map(self._naming, row[-self._also :])
+            found += self._row(row)
         return np.array(found, np.uint64).reshape(-1, len(self._subjects))
 
     def scope(self, value: str | None) -> bytes:
         """Return the scope with this value, as `Contents.scopes` has it."""
         return self._digest(value).to_bytes(8, "big")
 
+    def shared(self, text: str, values: Sequence[str | None]) -> bytes:
+        """Return the digests of one text and its values that are the same in a match by its text.
+
+        Those that make a duplicate, each alone, are left out.
+        """
+        found = self.digests([text], [values])
+        return found[:, : found.shape[1] - self._also].tobytes()
+
     def _value(self, subject: Subject, text: str, values: Sequence[str | None]) -> str | None:
         if isinstance(subject, int):
             return values[subject] if values else None
         return "\n".join(subject(visible(text))) or None
+
+    def _naming(self, value: str | None) -> str | None:
+        """Return what names a document of *value*; None: nothing does."""
+        if value is None or value in _EMPTY:
+            return None
+        return value if self._clean_value is None else self._clean_value(value)
 
     def _row(self, values: Sequence[str | None]) -> list[int]:
         if not self._scope:

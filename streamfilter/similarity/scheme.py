@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
+from itertools import takewhile
 from math import comb
 from typing import Any
 
@@ -151,13 +152,16 @@ class Scheme:
     digests: tuple[str, ...] = ()
     """What is stored as a digest beside the text: ``use subject``, such as ``scope /tenant``. A
     subject that is a pointer leads to a value of the record. The use ``scope`` comes first, then
-    ``agree``: a match must agree in ``numbers`` or ``urls`` of the text, or in a value."""
+    ``agree``: a match must agree in ``numbers`` or ``urls`` of the text, or in a value. Then comes
+    ``also``: an equal value makes a duplicate, whatever the text is."""
 
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
             raise ValueError(f"{self.layout!r} is no layout of bands; use {', '.join(LAYOUTS)}")
         if any(each.startswith("agree ") for each in self.digests[agreeing_of(self.digests) :]):
             raise ValueError("the digests that a match must agree in come first in a scheme")
+        if len(self.also_same) < sum(each.startswith("also ") for each in self.digests):
+            raise ValueError("the digests that make a duplicate come last in a scheme")
         if min(self.bands, self.rows, self.slots) < 1:
             raise ValueError("bands, rows and slots are 1 or more")
         if self.layout == "random":
@@ -232,6 +236,11 @@ class Scheme:
         return self.subjects[: agreeing_of(self.digests)]
 
     @property
+    def also_same(self) -> tuple[str, ...]:
+        """Return the pointers to the values that make a duplicate, each alone if it is equal."""
+        return self.subjects[len(self.digests) - also_of(self.digests) :]
+
+    @property
     def fingerprint(self) -> str:
         """Return 8 hexadecimal digits that differ when anything in the scheme differs."""
         return hashlib.blake2b(self.as_json().encode(), digest_size=4).hexdigest()
@@ -252,10 +261,15 @@ def agreeing_of(digests: Sequence[str]) -> int:
     return max(agreeing, default=0)
 
 
+def also_of(digests: Sequence[str]) -> int:
+    """Return how many of *digests* make a duplicate, each alone: the last ones."""
+    return sum(1 for _ in takewhile(lambda each: each.startswith("also "), reversed(digests)))
+
+
 def widths_of(slots: int, digests: Sequence[str]) -> Widths:
     """Return how much is stored of a document with so many *slots* and these *digests*."""
     scoped = any(each.startswith("scope ") for each in digests[:1])
-    return Widths(slots, len(digests), agreeing_of(digests), scoped)
+    return Widths(slots, len(digests), agreeing_of(digests), scoped, also_of(digests))
 
 
 def scheme_of(canonical: str) -> Scheme:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from streamfilter.cleaning.masks import MASKS
 from streamfilter.similarity.bands import Bander
 from streamfilter.similarity.columns import (
     I64,
@@ -46,7 +47,7 @@ LONG = 100
 """From so many tokens a text on, one 32-bit sort for each text is faster than a 64-bit sort of all.
 """
 
-_HEAD = struct.Struct("<4sIIII?IQ")
+_HEAD = struct.Struct("<4sIIII?IIQ")
 _MAGIC, _MAGIC_DROPPED = b"SFK1", b"SFK2"
 """Marks of sketches without and with the column of dropped shingles."""
 
@@ -107,7 +108,7 @@ class Sketches:
         widths, mark = contents.widths, _MAGIC_DROPPED if len(self.dropped) else _MAGIC
         head = _HEAD.pack(
             mark, len(self), widths.slots, widths.digests, widths.agreeing, widths.scoped,
-            self.keys.shape[1], len(samples.tokens),
+            widths.also, self.keys.shape[1], len(samples.tokens),
         )  # fmt: skip
         columns = (
             contents.fingerprints,
@@ -128,7 +129,7 @@ class Sketches:
         """Read back what `to_bytes` wrote; raises ValueError for anything else."""
         if len(data) < _HEAD.size or data[:4] not in (_MAGIC, _MAGIC_DROPPED):
             raise ValueError("these bytes are no sketches: they lack the mark SFK1 or SFK2")
-        mark, n, slots, digests, agreeing, scoped, columns, tokens = _HEAD.unpack_from(data)
+        mark, n, slots, digests, agreeing, scoped, also, columns, tokens = _HEAD.unpack_from(data)
         counted = n if mark == _MAGIC_DROPPED else 0
         shapes: list[tuple[str, tuple[int, ...]]] = [
             ("u1", (n, 16)),
@@ -147,7 +148,7 @@ class Sketches:
             at += size
         fingerprints, signatures, digested, keys, set_sizes, starts, sample, dropped = arrays
         samples = Samples(sample, starts, set_sizes)
-        contents = Contents(fingerprints, signatures, samples, (), digested, agreeing, scoped)
+        contents = Contents(fingerprints, signatures, samples, (), digested, agreeing, scoped, also)
         return cls(contents, keys, dropped)
 
 
@@ -252,7 +253,11 @@ class Sketcher:
         """Return *contents* with *digests*; texts that cannot match for them are not equal."""
         widths = self.scheme.widths
         contents = replace(
-            contents, digests=digests, agreeing=widths.agreeing, scoped=widths.scoped
+            contents,
+            digests=digests,
+            agreeing=widths.agreeing,
+            scoped=widths.scoped,
+            also=widths.also,
         )
         if not contents.agreeing or not len(contents):
             return contents
@@ -379,4 +384,8 @@ def digester_for(scheme: Scheme, *, seed: bytes) -> Digester:
     """Return what makes the digests beside a text; no mask comes before it."""
     normal = scheme.normalisation
     bare = replace(normal, mask=()).cleaner() if normal.cleans else None
-    return Digester(scheme.subjects, scheme.pointers, seed=seed, scope=scheme.scope, clean=bare)
+    return Digester(
+        scheme.subjects, scheme.pointers, seed=seed, scope=scheme.scope,
+        also=scheme.widths.also, clean=bare,
+        clean_value=MASKS["tracking"] if "tracking" in normal.mask else None,
+    )  # fmt: skip

@@ -119,7 +119,9 @@ def test_an_index_without_ids_is_refused_where_they_are_wanted(state: Path, tmp_
     with_ids.close()
     again = open_index(tmp_path / "other", identity(), memory=SMALL)  # it keeps what it has
     add(again, [1], keys_of([[1, 2, 3, 4]]))
-    assert [each.tolist() for each in again.named(names_of(documents([0, 1])), 9)] == [[0], [1]]
+    assert [
+        each.tolist() for each in again.named([each for (each,) in names_of(documents([0, 1]))], 9)
+    ] == [[0], [1]]
     again.close()
 
 

@@ -10,8 +10,13 @@ from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Sty
 from streamfilter.engine.ports import Layout
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.matching.verdict.decision import MATCH_BYTES, MATCHES_BYTES_MAX, within
-from streamfilter.matching.verdict.envelope import encode, matches
+from streamfilter.matching.verdict.envelope import (
+    MATCH_BYTES,
+    MATCHES_BYTES_MAX,
+    encode,
+    matches,
+    within,
+)
 from streamfilter.model import Decision, Match, Record, Source, Verdict
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, run_in_batches, story

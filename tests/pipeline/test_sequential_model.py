@@ -77,7 +77,7 @@ def batch_of(ids, offsets):
     return Batch(ids, zeros, np.array(offsets, np.int64), zeros)
 
 
-def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, extents=None):
+def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, extents=None, values=()):
     """Judge *texts*; *extents* says what each batch is judged with, from the index before it."""
     done, outcome, number = 0, [], 0
     while done < len(texts):
@@ -86,7 +86,7 @@ def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, extents=None)
         ids = [f"d{i}" for i in range(done, done + size)]
         judged = judge(
             batch_of(ids, range(done, done + size)),
-            sketcher.sketch(texts[done : done + size]),
+            sketcher.sketch(texts[done : done + size], values[done : done + size]),
             index=index,
             policy=policy,
             locate=lambda p, o: Source("t", p, o),

@@ -99,6 +99,33 @@ def the_forgotten_come_back_by_replay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restore.Replay, "_removals", lambda self: None)
 
 
+def the_forgotten_are_found_by_their_values(patch: pytest.MonkeyPatch) -> None:
+    """A tombstone, or an update, takes a document away, and leaves what its values name."""
+    only_in_worlds(patch, digests=("also /url",), forgets=0.4)
+    real = forgetting._removals
+
+    def without_values(*args: Any) -> Any:
+        *found, names = real(*args)
+        return (*found, [each[:1] for each in names])
+
+    patch.setattr(forgetting, "_removals", without_values)
+
+
+def values_are_not_restored(patch: pytest.MonkeyPatch) -> None:
+    """A restored document is found by its text, and no more by its values."""
+    only_in_worlds(patch, digests=("also /url",))
+    real = restore.Replay._additions
+
+    def additions(self: Any, offset: int) -> Any:
+        found = real(self, offset)
+        if found is None:
+            return None
+        contents = replace(found.documents.contents, also=0)
+        return replace(found, documents=replace(found.documents, contents=contents))
+
+    patch.setattr(restore.Replay, "_additions", additions)
+
+
 def the_forgotten_leave_before_what_came_before(patch: pytest.MonkeyPatch) -> None:
     """A restore writes batches with what the next one forgets: which it has yet to add, stays."""
     patch.setattr(restore, "_ALONE", ())
@@ -607,6 +634,8 @@ PLANTED = tuple(
         (the_forgotten_come_back_by_replay, "state"),
         (the_forgotten_leave_before_what_came_before, "state"),
         (a_tombstone_read_again_forgets_again, "state"),
+        (the_forgotten_are_found_by_their_values, "state"),
+        (values_are_not_restored, "misjudged"),
         (a_record_is_dropped, "lost"),
         (own_counters_kept_after_a_takeover, "changelog"),
         (changelog_end_is_the_last_stable_offset, "stop"),

@@ -316,6 +316,7 @@ def policy(updates: bool, scheme: Scheme) -> MatchPolicy:
         short_text="exact_only",
         known_id="update" if updates else "judge",
         agree_on=scheme.agree_on,
+        also_same=scheme.also_same,
     )
 
 

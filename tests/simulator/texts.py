@@ -21,7 +21,9 @@ from tests.simulator.cluster.log import INPUT
 from tests.truth.history import Input
 
 SCHEME = Scheme(bands=4, rows=2, slots=8)
-VALUES: dict[str, tuple[str | int | None, ...]] = {"tenant": ("a", 7, None), "date": ("x", "y")}
+VALUES: dict[str, tuple[str | int | None, ...]] = {
+    "tenant": ("a", 7, None), "date": ("x", "y"), "url": (*"abcdef", *[None] * 6),
+}  # fmt: skip
 SEED = bytes(range(16))
 THRESHOLD = 0.6
 FAMILIES, MEMBERS, WORDS = 10, 9, 12

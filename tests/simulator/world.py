@@ -32,7 +32,10 @@ TEMPLATES, SEVERAL = 1 << 43, 1 << 48
 UPDATES = 1 << 46
 WITHIN = 1 << 48
 DIGESTS = 1 << 49
-STORED = (("scope /tenant",), ("agree /date",), ("scope /tenant", "agree /date"))
+STORED = (
+    ("scope /tenant",), ("agree /date",), ("scope /tenant", "agree /date"), ("also /url",),
+    ("also /url",), ("agree /date", "also /url"), ("scope /tenant", "also /date", "also /url"),
+)  # fmt: skip
 """What some worlds store beside a text."""
 TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
             "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip

@@ -19,6 +19,7 @@ def arrival(doc_id: str, sketches: Sketches, row: int = 0) -> Arrival:
         tuple(contents.digests[row, : contents.agreeing].tolist()) if contents.agreeing else (),
         contents.splitters[row].tobytes(),
         contents.scopes[row],
+        tuple(contents.naming[row].tolist()) if contents.also else (),
     )
 
 

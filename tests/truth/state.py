@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streamfilter.index.format import ORDINAL_BYTES
+from streamfilter.index.format import ORDINAL_BYTES, names_of
 from tests.support.arrivals import buckets_below, documents_below
 from tests.truth.changelog import Batch, windows_at
 from tests.truth.history import History
@@ -40,6 +40,8 @@ def state_differences(index: Any, history: History, start: int) -> Iterator[str]
         return
     yield from _positions(index, done, history)
     yield from _documents(index, history, windows[0].first_ordinal)
+    if index.ids:
+        yield from _names(index, history, windows[0].first_ordinal)
     yield from _buckets(index, buckets_below(history.law, progress.next_ordinal, windows[0].number))
     yield from _marks(index, done[windows[0].first_batch :])
 
@@ -67,6 +69,20 @@ def _documents(index: Any, history: History, oldest: int) -> Iterator[str]:
     rows = zip(found.ordinals.tolist(), found.ids, found.contents.fingerprints, strict=True)
     if odd := [o for o, id_, mark in rows if (id_, mark.tobytes()) != wanted[o]]:
         yield f"documents {odd[:3]} differ from the law's"
+
+
+def _names(index: Any, history: History, oldest: int) -> Iterator[str]:
+    """Compare what the table of ids has of each document: its id and its values."""
+    law, end = history.law.documents, index.progress.next_ordinal
+    documents = index.fetch(np.array(sorted(o for o in law if oldest <= o < end), np.int64))
+    names = dict(zip(documents.ordinals.tolist(), names_of(documents), strict=True))
+    wanted = sum(1 + sum(map(bool, law[ordinal].values)) for ordinal in names)
+    stored = Counter(kind for kind, _, _ in index.dump())["id"]
+    if stored != wanted:
+        yield f"finds {stored} names, the law has {wanted}"
+    for ordinal, theirs in names.items():
+        if any(ordinal not in each.tolist() for each in index.named(theirs, end)):
+            yield f"document {ordinal} is not found by its names"
 
 
 def _buckets(index: Any, buckets: dict[tuple[int, int], list[int]]) -> Iterator[str]:

@@ -141,6 +141,10 @@ class VerifySection(Section):
     """What a match must have in common beside its similarity: numbers, urls, or JSON Pointers to
     fields, such as [numbers, /date]. numbers: the same numbers in the same order, before any mask.
     A field that both lack is equal. It is part of the index."""
+    also_same: tuple[FieldPlace, ...] = Field(default=(), max_length=8)
+    """JSON Pointers to fields, such as [/url, /guid]. Documents with an equal value of one of them
+    are the same, whatever their texts are. An absent, null or empty value is equal to none. It is
+    part of the index."""
     within: Retention = None
     """How long before a document its match may have arrived, such as 3d. Older documents stay
     remembered, but match nothing. Time is stream time, as for index.retention. It may be changed at

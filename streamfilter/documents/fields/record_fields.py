@@ -59,11 +59,11 @@ class FieldsReader:
         """Groups of these: a document needs at least one path of each group."""
 
     def __call__(self, root: Any) -> Fields:
-        """Return the joined record ("" without any field) and its id, or raise `Unreadable`."""
+        """Return the joined record (blank without any field) and its id, or raise `Unreadable`."""
         values = [" ".join(_values(root, paths)) for paths in self._paths]
         id_ = None if self.id is None else id_at(root, self.id)
         if not any(value.strip() for value in values):
-            return "", id_
+            return join_fields([""] * len(values)), id_
         held_out = "" if self._held_out is None else _number(root, self._held_out)
         return join_fields(values, held_out), id_
 

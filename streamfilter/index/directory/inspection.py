@@ -157,11 +157,11 @@ def _window(
             remembered += int((documents.ordinals >= view.progress.horizon).sum())
             _documents(view, documents, found, stored)
             _listed(view, tables, documents, found, keys_of)
-            _named(view, tables, documents, found)
+            _named(view, tables, documents, found, stored)
     with _noted(found, "ids"):
         count = sum(1 for _ in view.entries(names.ids)) if names.ids is not None else None
-        if count not in (None, there := int(stored.there.sum())):
-            found.note(f"{count} ids of {there} documents")
+        if count not in (None, stored.names):
+            found.note(f"{count} ids of {int(stored.there.sum())} documents, not {stored.names}")
     with _noted(found, "buckets"):
         entries = view.entries(names.bands)
         while chunk := list(islice(entries, CHUNK)):
@@ -175,12 +175,13 @@ def _window(
     return remembered
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Stored:
     """The ordinals of a window that have a stored document."""
 
     first: int
     there: Flags
+    names: int = 0  # how many names they have together (`format.names_of`)
 
     def holds(self, ordinals: I64) -> Flags:
         """Return which of *ordinals* could be of this window."""
@@ -240,15 +241,24 @@ def _listed(
         found.note(f"document {documents.ordinals[row]} is not in the bucket of one of its keys")
 
 
-def _named(view: IndexView, tables: WindowTables, documents: Documents, found: Inspection) -> None:
-    """Look every document up by its id."""
+def _named(
+    view: IndexView,
+    tables: WindowTables,
+    documents: Documents,
+    found: Inspection,
+    stored: _Stored,
+) -> None:
+    """Look every document up by its names."""
     if not view.ids:
         return
-    for ordinal, named in zip(
-        documents.ordinals.tolist(), tables.named(names_of(documents)), strict=True
-    ):
-        if ordinal not in named:
-            found.note(f"document {ordinal} is not found by its id")
+    names = names_of(documents)
+    answers = iter(tables.named([name for each in names for name in each]))
+    for ordinal, each in zip(documents.ordinals.tolist(), names, strict=True):
+        stored.names += len(each)
+        for place, named in enumerate(islice(answers, len(each))):
+            if ordinal not in named:
+                which = "value of verify.also_same" if place else "id"
+                found.note(f"document {ordinal} is not found by its {which}")
 
 
 def _buckets(

@@ -82,7 +82,7 @@ class IndexView(StoredIndex):
             int(documents.ordinals[row])
             for documents in self.scan()
             for row, known in enumerate(names_of(documents))
-            if known.startswith(name)
+            if known[0].startswith(name)
         ]
 
 

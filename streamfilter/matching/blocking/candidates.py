@@ -179,3 +179,13 @@ def merge(one: Candidates, other: Candidates) -> Candidates:
     """Return the pairs of both, by document; *other*'s candidates are younger than *one*'s."""
     both = joined((one, other))
     return both.at(np.argsort(both.rows, kind="stable")) if len(one) and len(other) else both
+
+
+def merged(one: Candidates, other: Candidates) -> Candidates:
+    """Return the pairs of both, each once: a pair of both has the counts of *one*."""
+    both = joined((one, other))
+    order = np.lexsort((both.ordinals, both.rows))  # stable: a pair of *one* comes first
+    rows, ordinals = both.rows[order], both.ordinals[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]) | (ordinals[1:] != ordinals[:-1])
+    return both.at(order[first])

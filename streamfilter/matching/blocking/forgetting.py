@@ -237,7 +237,9 @@ def removals_of(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None
     return Removals(removed, np.concatenate(keys), np.concatenate(signatures), [*chain(*names)])
 
 
-def _removals(ordinals: I64, index: Index, keys_of: KeysOf) -> tuple[I64, U64, U8, list[bytes]]:
+def _removals(
+    ordinals: I64, index: Index, keys_of: KeysOf
+) -> tuple[I64, U64, U8, list[tuple[bytes, ...]]]:
     """Return ordinals, keys, signatures and names of some documents, without samples."""
     documents = index.fetch(ordinals)
     contents = documents.contents

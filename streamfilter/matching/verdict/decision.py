@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from itertools import accumulate, product, repeat
+from itertools import product, repeat
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from streamfilter.matching.blocking.candidates import Candidates
+from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.comparers import distinct
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Decision, Match, Reason, Source, Verdict
@@ -29,6 +29,7 @@ Describe = Callable[[I64], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → id and source of each."""
 
 SAME_ID = "same_id"  # the method of a duplicate by its id alone
+SAME_FIELD = "same_field"  # the method of a duplicate by an equal value (`verify.also_same`) alone
 UNIQUE = Decision(Verdict.UNIQUE)
 SHORT = {
     "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
@@ -40,6 +41,7 @@ SHORT = {
 class Fate(StrEnum):
     """The result for one candidate."""
 
+    SAME_FIELD = "same_field"  # a value that `verify.also_same` names is equal
     SAME_TEXT = "same_text"
     MATCH = "match"  # similar enough
     CONTAINED = "contained"  # not similar enough, but enough of one text is in the other
@@ -57,20 +59,17 @@ class Fate(StrEnum):
     MISSING = "missing"  # the index no longer has its record
 
 
-MATCHES_BYTES_MAX = 3_072
-"""Bound on the matches of a duplicate as JSON; the best match always stays. An id may have 1 KB,
-and a duplicate only 80 bytes. Without a bound eight such matches would make the output record 114
-times as large as the input record."""
-MATCH_BYTES = 125  # most bytes of a match as JSON, without its id and its topic
 CONTAINMENTS = ("exact_containment", "sampled_containment")  # no claim of similarity
 
-CONFIRMED = frozenset({Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
+CONFIRMED = frozenset({Fate.SAME_FIELD, Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
 
 
 def method_of(policy: MatchPolicy, fate: Fate, *, exact: bool) -> str:
     """Return the method by which a match was found, as the evidence spells it."""
     if fate is Fate.SAME_TEXT:
         return "exact_text"
+    if fate is Fate.SAME_FIELD:
+        return SAME_FIELD
     if not policy.comparer.on_sets:
         return policy.method
     measure = "containment" if fate is Fate.CONTAINED else "jaccard"
@@ -97,7 +96,7 @@ class Finding:
     estimate: float | None  # the signatures' estimate; None if they were not compared
     containment: float | None
     """Share of one set that is in the other; None: the policy does not use it."""
-    differs: str = ""  # what the two do not agree in, of `verify.agree_on`
+    subject: str = ""  # the field that makes the two the same, or what they do not agree in
 
     @property
     def confirmed(self) -> bool:
@@ -134,6 +133,8 @@ class Finding:
     def why(self) -> str:
         """Return in words what decided on the pair."""
         match self.fate:
+            case Fate.SAME_FIELD:
+                return f"the values of {self.subject} are equal (verify.also_same)"
             case Fate.SAME_TEXT:
                 return "the whole text is equal after normalisation"
             case Fate.MATCH | Fate.BELOW:
@@ -178,9 +179,7 @@ class Finding:
         return said
 
     def _subject(self) -> str:
-        if self.differs.startswith("/"):
-            return f"the values of {self.differs}"
-        return f"the {self.differs}"
+        return f"the {'values of ' * self.subject.startswith('/')}{self.subject}"
 
     def _in_words(self) -> tuple[str, str]:
         return self.policy.comparer.in_words(self.policy.limit, self.similarity, self.wanted)
@@ -192,6 +191,10 @@ class Finding:
         verb = "reaches" if self.containment >= self.policy.containment else "misses"
         whose = "the shorter" if self.policy.contained == "shorter" else "the arriving"
         return f"{share} of {whose} text is in the other and {verb} verify.containment {wanted}"
+
+
+def _name(places: I64 | None, pair: int, names: Sequence[str]) -> str:
+    return names[places[pair]] if places is not None and places[pair] >= 0 else ""
 
 
 def _days(milliseconds: int | None) -> str:
@@ -229,6 +232,8 @@ class Outcome:
     differs: I64 | None = None
     """(p,) place in `MatchPolicy.agree_on` of what the two do not agree in, -1 if they agree in all
     of it; None: the policy names nothing."""
+    same_field: I64 | None = None
+    """(p,) place in `MatchPolicy.also_same` of the first equal value, or -1; None: as above."""
 
     def where(self, kept: Flags) -> Outcome:
         """Return the *kept* pairs with their results."""
@@ -253,7 +258,8 @@ class Outcome:
             wanted=self._wanted(pair),
             estimate=estimated if asked else None,
             containment=None if containment is None else float(containment[pair]),
-            differs=self._subject(pair),
+            subject=_name(self.same_field, pair, self.policy.also_same)
+            or _name(self.differs, pair, self.policy.agree_on),
         )
 
     @property
@@ -262,9 +268,15 @@ class Outcome:
         none = np.zeros(len(self.whole), np.bool_)
         return none if self.differs is None else (self.differs >= 0) & ~self.missing
 
-    def _subject(self, pair: int) -> str:
-        differs = -1 if self.differs is None else int(self.differs[pair])
-        return self.policy.agree_on[differs] if differs >= 0 else ""
+    @property
+    def by_field(self) -> Flags:
+        """Return (p,) which pairs are the same by a field alone."""
+        none = np.zeros(len(self.whole), np.bool_)
+        return none if self.same_field is None else (self.same_field >= 0) & ~self.missing
+
+    def fields_of(self, pairs: I64) -> Iterator[str]:
+        """Return for each of *pairs* the field that makes it the same, or an empty string."""
+        return (_name(self.same_field, pair, self.policy.also_same) for pair in pairs.tolist())
 
     def proofs(self, pairs: I64) -> list[tuple[Fate, str, float]]:
         """Return fate, method and probability of being wrong of each of the confirmed *pairs*.
@@ -297,12 +309,14 @@ class Outcome:
     def _fate(self, pair: int) -> Fate:
         if self.missing[pair]:
             return Fate.MISSING
+        if self.same_field is not None and self.same_field[pair] >= 0:
+            return Fate.SAME_FIELD
         if self.equal_text[pair] or self.confirmed[pair]:
             enough = self.similarity[pair] >= self._wanted(pair)
             return _fate_of_match(same=bool(self.equal_text[pair]), enough=bool(enough))
         if self.outnumbered is not None and self.outnumbered[pair]:
             return Fate.OUTNUMBERED
-        if self._subject(pair):
+        if self.differs is not None and self.differs[pair] >= 0:
             return Fate.DIFFERS
         if self.skipped[pair]:
             return Fate.SKIPPED
@@ -331,24 +345,12 @@ def decide(
     best_of = zip(rows.tolist(), outcome.proofs(best), left_out[rows].tolist(), strict=True)
     for (row, proof, cut), begin, end in zip(best_of, begins.tolist(), ends, strict=False):
         fate, method, p_false_positive = proof
-        found = tuple(within(matches[begin:end]))
+        found = tuple(envelope.within(matches[begin:end]))
         cut |= len(found) < end - begin
         if fate is Fate.SAME_TEXT:
             yield row, Decision(Verdict.EXACT_DUPLICATE, found, method)
         else:
             yield row, Decision(Verdict.NEAR_DUPLICATE, found, method, cut, p_false_positive)
-
-
-def within(matches: Sequence[Match]) -> Sequence[Match]:
-    """Return the first of *matches*, and as many others as fit in `MATCHES_BYTES_MAX`."""
-    if len(matches) == 1:
-        return matches
-    sizes = (
-        len(msgspec.json.encode(each.document_id)) + len(each.source.topic) + MATCH_BYTES
-        for each in matches
-    )
-    fits = sum(total <= MATCHES_BYTES_MAX for total in accumulate(sizes))
-    return matches[: max(fits, 1)]
 
 
 def _matches(outcome: Outcome, order: I64, describe: Describe) -> list[Match]:

@@ -8,7 +8,9 @@ plain dictionaries in the order of the output, so equal decisions give equal byt
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -20,6 +22,13 @@ SCHEMA = 1  # version of the envelope; raised when a field changes its meaning o
 SHARES = 16_384
 """Rounded numbers that are cached. Shares of two counts repeat often, and rounding one takes as
 long as the rest of a match."""
+
+MATCHES_BYTES_MAX = 3_072
+"""Bound on the matches of a duplicate as JSON; the best match always stays. An id may have 1 KB,
+and a duplicate only 80 bytes. Without a bound eight such matches would make the output record 114
+times as large as the input record."""
+MATCH_BYTES = 125
+"""Most bytes of a match as JSON, without its id and its topic."""
 
 Json = dict[str, Any]
 
@@ -96,6 +105,18 @@ def p_false_positive(decision: Decision) -> float:
 def matches(decision: Decision) -> list[Json]:
     """Return the decision's matches as JSON."""
     return [*map(_match, decision.matches)]
+
+
+def within(matches: Sequence[Match]) -> Sequence[Match]:
+    """Return the first of *matches*, and as many others as fit in `MATCHES_BYTES_MAX`."""
+    if len(matches) == 1:
+        return matches
+    sizes = (
+        len(msgspec.json.encode(each.document_id)) + len(each.source.topic) + MATCH_BYTES
+        for each in matches
+    )
+    fits = sum(total <= MATCHES_BYTES_MAX for total in accumulate(sizes))
+    return matches[: max(fits, 1)]
 
 
 def with_payload(record: Json, value: bytes | None) -> Json:

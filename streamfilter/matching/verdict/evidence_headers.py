@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from streamfilter.matching.verdict import envelope
-from streamfilter.matching.verdict.decision import SAME_ID
+from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
 from streamfilter.model import Decision, Headers, Record, Verdict
 
 PREFIX = "__streamfilter."
@@ -33,8 +33,8 @@ def evidence_headers(
             ("__streamfilter.match.offset", b"%d" % place.offset),
             ("__streamfilter.matches", envelope.encode(found)),
         )
-    if decision.method == SAME_ID:
-        about += (_SAME_ID,)
+    if decision.method in _BY_NAME:
+        about += (_BY_NAME[decision.method],)
     if decision.matches_truncated:
         about += (_TRUNCATED,)
     return (
@@ -50,8 +50,8 @@ def evidence_headers(
 
 _TRUNCATED = (PREFIX + "matches_truncated", b"true")
 """Added only if the list of matches was truncated."""
-_SAME_ID = (PREFIX + "method", SAME_ID.encode())
-"""Added only if the id alone decided: the similarity says nothing about the texts."""
+_BY_NAME = {each: (PREFIX + "method", each.encode()) for each in (SAME_ID, SAME_FIELD)}
+"""Added only if the id or a field alone decided: the similarity says nothing about the texts."""
 _SCHEMA = (PREFIX + "schema", b"%d" % envelope.SCHEMA)
 _VERDICTS = {each: (PREFIX + "verdict", each.encode()) for each in Verdict}
 

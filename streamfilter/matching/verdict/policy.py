@@ -28,7 +28,7 @@ from streamfilter.similarity.statistics.doubt import least_likely
 
 CONTAINED = ("shorter", "arriving")
 KNOWN_ID = ("judge", "update", "duplicate")
-_LATER = ("known_id", "weights", "minimum_fields", "agree_on", "within")
+_LATER = ("known_id", "weights", "minimum_fields", "agree_on", "within", "also_same")
 """Settings that older indexes do not store. Where they are off, they are left out: such an index
 has the same bytes as before, and an older version opens it."""
 
@@ -72,6 +72,8 @@ class MatchPolicy:
 
     agree_on: tuple[str, ...] = ()
     """The subjects in which a match must agree (`Scheme.agree_on`), in the scheme's order."""
+    also_same: tuple[str, ...] = ()
+    """Pointers to fields: documents with an equal value are the same (`Scheme.also_same`)."""
     within: int | None = None
     """Milliseconds of stream time that a match may be older; None: any. `Retention.within` applies
     it."""
@@ -110,9 +112,14 @@ class MatchPolicy:
         return self.known_id == "duplicate"
 
     @property
+    def by_name(self) -> bool:
+        """Return whether a known id, or an equal field, alone makes a duplicate."""
+        return self.by_id or bool(self.also_same)
+
+    @property
     def keeps_short(self) -> bool:
-        """Return whether a short text that is forwarded is remembered for its id."""
-        return self.by_id and self.short_text == "forward"
+        """Return whether a short text that is forwarded is remembered for its id or fields."""
+        return self.by_name and self.short_text == "forward"
 
     @property
     def judges_short(self) -> bool:

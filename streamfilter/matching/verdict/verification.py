@@ -195,6 +195,14 @@ class Verifier:
         other = ours != theirs
         return np.where(other.any(axis=1), other.argmax(axis=1), -1)
 
+    def _same_field(self, rows: I64, at: I64) -> I64 | None:
+        """Return the first value of `MatchPolicy.also_same` that each pair shares, -1 for none."""
+        if not self.ours.also:
+            return None
+        ours, theirs = self.ours.naming[rows], self._all.naming[at]
+        same = (ours == theirs) & (ours != 0)
+        return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+
     def verify(
         self,
         candidates: Candidates,
@@ -215,6 +223,8 @@ class Verifier:
         """
         look = self._look(candidates, every=every, outnumbered=outnumbered)
         at, equal_text, hopeful, rows = look.at, look.equal_text, look.hopeful, candidates.rows
+        same_field = self._same_field(rows, at)
+        by_field = look.known & (False if same_field is None else same_field >= 0)
         most = self.policy.max_candidates if most is None else most
         places = None if every else _places(candidates, look.estimated, hopeful, most)
         limits = np.full(len(self.ours), most)
@@ -222,7 +232,7 @@ class Verifier:
             chosen = hopeful if places is None else hopeful & (places < limits[rows])
             similarity, whole, sample = self._similarities(rows, at, chosen, look.estimated)
             enough, containment = look.terms.reached_by(similarity)
-            confirmed, skipped = chosen & enough, hopeful & ~chosen
+            confirmed, skipped = (chosen & enough) | by_field, hopeful & ~chosen & ~by_field
             failed = np.bincount(rows[skipped], minlength=len(limits)) > 0
             failed[rows[confirmed]] = False
             if not further or not failed.any():
@@ -236,7 +246,7 @@ class Verifier:
         return Outcome(
             self.policy, candidates, similarity, whole, sample, equal_text,
             confirmed=confirmed | equal_text,
-            rejected=(chosen & ~confirmed) | look.hopeless,
+            rejected=(chosen & ~confirmed) | (look.hopeless & ~by_field),
             skipped=skipped,
             missing=~look.known,
             compared=chosen,
@@ -245,6 +255,7 @@ class Verifier:
             containment=containment,
             outnumbered=outnumbered,
             differs=look.differs,
+            same_field=same_field,
         )  # fmt: skip
 
     def _positions(self, ordinals: I64) -> tuple[I64, Flags]:

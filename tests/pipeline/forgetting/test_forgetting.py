@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.inspection import inspect
 from streamfilter.index.directory.opening import open_index
+from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
@@ -39,23 +41,33 @@ def tombstone(*ids: str, scope: tuple[str | None, ...] = ()) -> Unjudged:
     return Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, ids, scope)
 
 
+def fields(rng: random.Random) -> tuple[str | None, str | None]:
+    """Return two values that come again, or are absent."""
+    guid, url = (rng.choice((None, None, f"{rng.randrange(40)}")) for _ in range(2))
+    return guid, url
+
+
 class Story(Ageing):
     """Windows, horizons and tombstones, judged by the model record by record."""
 
-    def __init__(self, seed: int, known_id: str = "judge") -> None:
+    def __init__(self, seed: int, known_id: str = "judge", *, also: bool = False) -> None:
         super().__init__(seed)
-        short = self.rng.choice(SHORT) if known_id == "duplicate" else "exact_only"
+        short = self.rng.choice(SHORT) if also or known_id == "duplicate" else "exact_only"
         self.policy = replace(self.policy, known_id=known_id, short_text=short)
         self.model.rules = replace(self.model.rules, known_id=known_id, short_text=short)
         numbers = [self.rng.randrange(IDS) for _ in self.texts]
         self.ids = [f"d{number}" if number or known_id == "judge" else "" for number in numbers]
         self.share = self.rng.choice((0.1, 0.5))
         self.sketcher, self.scopes = SKETCHER, random.Random(seed)
-        if self.scopes.random() < 0.5:  # ids of several scopes, and tombstones of one or of all
-            self.sketcher = SCOPED
-            self.sketches = SCOPED.sketch(
-                self.texts, [(self.scopes.choice(SCOPES),) for _ in self.texts]
-            )
+        scoped = self.scopes.random() < 0.5  # ids of several scopes, tombstones of one or of all
+        values = [(self.scopes.choice(SCOPES),) * scoped for _ in self.texts]
+        if also:
+            values = [(*each, *fields(self.rng)) for each in values]
+        if scoped or also:
+            digests = ("scope /tenant",) * scoped + ("also /guid", "also /url") * also
+            self.sketcher = Sketcher(Scheme(16, 6, digests=digests), seed=SEED)
+            self.sketches = self.sketcher.sketch(self.texts, values)
+            self.policy = replace(self.policy, also_same=self.sketcher.scheme.also_same)
         self.unheard = self.forgotten = self.cut = self.updates = 0
 
     def prepared(self, records: list, first: int) -> Prepared:
@@ -94,7 +106,7 @@ class Story(Ageing):
         records = [None for _ in self.ids]
         for _ in range(int(len(records) * self.share / (1 - self.share))):
             names = (f"d{rng.randrange(IDS + 5)}",) if rng.random() < 0.9 else ()
-            own = self.sketcher is SCOPED and self.scopes.random() < 0.7
+            own = self.sketcher.scheme.scope and self.scopes.random() < 0.7
             scope = (self.scopes.choice(SCOPES),) if own else ()
             records.insert(rng.randrange(len(records)), tombstone(*names, scope=scope))
         while records:
@@ -130,15 +142,18 @@ class Story(Ageing):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("also", [False, True])
 @pytest.mark.parametrize("known_id", ["judge", "update", "duplicate"])
-def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batches(known_id):
-    kinds, counted, cut = set(), 0, 0
+def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batches(known_id, also):
+    kinds, methods, counted, cut = set(), set(), 0, 0
     for seed in range(STORIES):
-        story = Story(seed, known_id)
+        story = Story(seed, known_id, also=also)
         index = MemoryIndex(story.sketcher.scheme.widths, bucket_cap=story.cap, ids=True)
         pairs = story.run(index)
         for i, (want, got) in enumerate(pairs):
             assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
+            methods.add(want.method)
+            assert want.method in ("", got.method), (seed, i)
         if not index.progress.horizon:  # else the model does not know what still is on the disk
             assert (story.forgotten, story.unheard, story.updates) == (0, 0, 0)
             counted += 1
@@ -156,16 +171,19 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
         living = [o for o in story.model.documents if o >= index.progress.horizon]
         assert len(index) == len(living)
         assert index.fetch(np.array(living, np.int64)).ordinals.tolist() == living
-    short = {"passthrough", "dropped"} if known_id == "duplicate" else set()
+    by_name = {"same_field"} if also else set()
+    assert methods == {"", *by_name, *(("same_id",) if known_id == "duplicate" else ())}
+    short = {"passthrough", "dropped"} if also or known_id == "duplicate" else set()
     assert kinds == {"unique", "near_duplicate", "exact_duplicate", *short}
     assert counted
     assert cut > 5, "places that a tombstone frees are taken in the same batch"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
-    """Two of the seeds have scopes."""
-    story = Story(seed, known_id=("judge", "update", "duplicate", "duplicate")[seed])
+    """Some of the seeds have scopes, and some have values of `verify.also_same`."""
+    known_id = ("judge", "update", "duplicate", "duplicate", "judge", "update")[seed]
+    story = Story(seed, known_id, also=seed >= 3)
     scheme = story.sketcher.scheme
     memory = MemoryIndex(scheme.widths, bucket_cap=story.cap, ids=True)
     identity = Identity.new(
@@ -176,6 +194,8 @@ def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
     story.run(rocks, memory)
     assert list(rocks.dump()) == list(memory.dump())
     rocks.close()
+    with viewed(tmp_path, seed=SEED) as view:
+        assert inspect(view, story.sketcher.keys_of).problems == []
 
 
 def test_a_tombstone_of_who_is_older_than_the_horizon_takes_them_away_and_is_unknown():

@@ -1,0 +1,118 @@
+"""Known names: which records of a batch have the id, or a field's value, of a remembered document.
+
+With ``known_id: duplicate`` the id alone decides, and with ``verify.also_same`` an equal value of
+one of its fields does: such a record is a duplicate of the oldest document with one of its names,
+whatever its text is. That document may be in the index, or an earlier row of the batch that comes
+out. Which rows come out is not known before the batch is judged, so `earlier` takes a guess.
+
+Example: the rows 0 to 2 bear the id "a", which the index does not know. If row 0 is withheld for
+its text and row 1 comes out, only row 2 is a duplicate by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from streamfilter.index.format import values_of
+from streamfilter.index.protocol import Documents, Index
+from streamfilter.matching.blocking.forgetting import FORGET_MAX, NEVER, known_as
+from streamfilter.matching.blocking.visibility import Visibility
+from streamfilter.similarity.columns import I64, Flags
+
+NONE = -1
+
+
+def names_in(ours: Documents, *, by_id: bool) -> list[tuple[bytes, ...]]:
+    """Return for each of *ours* the names that make it a duplicate, each alone."""
+    contents, n = ours.contents, len(ours)
+    none: list[tuple[bytes, ...]] = [()] * n
+    values = values_of(contents) if contents.also else none
+    if not by_id:
+        return values
+    ids = map(known_as, ours.ids, contents.scopes)
+    return [v if id_ is None else (id_, *v) for id_, v in zip(ids, values, strict=True)]
+
+
+def remembered_under(names: Sequence[Sequence[bytes]], visible: Visibility, index: Index) -> I64:
+    """Return (n,) the oldest document of the index that each row may see under a name; `NONE`."""
+    distinct = list(dict.fromkeys(name for each in names for name in each))
+    # Documents that the horizon has passed are still stored, and may be more than we read.
+    since = int(visible.since.min(initial=NEVER))
+    named = dict(zip(distinct, index.named(distinct, FORGET_MAX, since), strict=True))
+    found = np.full(len(names), NONE)
+    for row, each in enumerate(names):
+        seen = [s for name in each if (s := _oldest(row, name, named[name], visible, index)) > NONE]
+        found[row] = min(seen, default=NONE)
+    return found
+
+
+def _oldest(row: int, name: bytes, ordinals: I64, visible: Visibility, index: Index) -> int:
+    """Return the first of *ordinals*, the documents under a *name*, that a row sees; `NONE`."""
+    if not len(ordinals):
+        return NONE
+    seen = ordinals[visible.meets(np.full(len(ordinals), row), ordinals)]
+    if not len(seen) and len(ordinals) == FORGET_MAX:  # all may be older than what the row sees
+        (ordinals,) = index.named([name], FORGET_MAX, int(visible.since[row]))
+        seen = ordinals[visible.meets(np.full(len(ordinals), row), ordinals)]
+    return int(seen[0]) if len(seen) else NONE
+
+
+class SharedNames:
+    """The rows of a batch that have a name which another row has, too."""
+
+    def __init__(
+        self, names: Sequence[Sequence[bytes]], visible: Visibility, *, first_ordinal: int
+    ) -> None:
+        rows: dict[bytes, list[int]] = {}
+        for row, each in enumerate(names):
+            for name in each:
+                rows.setdefault(name, []).append(row)
+        self._groups = [group for group in rows.values() if len(group) > 1]
+        self._visible, self._first = visible, first_ordinal
+
+    def earlier(self, unique: Flags) -> I64:
+        """Return (n,) the oldest earlier row that is remembered under a same name, or `NONE`."""
+        pairs = np.array([*self._pairs(unique.tolist())], np.int64).reshape(-1, 2)
+        rows, others = pairs[self._visible.meets(pairs[:, 0], pairs[:, 1] + self._first)].T
+        found = np.full(len(unique), NEVER)
+        np.minimum.at(found, rows, others)
+        return np.where(found < NEVER, found, NONE)
+
+    def _pairs(self, comes_out: Sequence[bool]) -> Iterator[tuple[int, int]]:
+        """Yield each row with the last one before it that comes out under a same name.
+
+        That is the only one that it may see: a row comes out only if it sees none before it.
+        """
+        for group in self._groups:
+            last = NONE
+            for row in group:
+                if last > NONE:
+                    yield row, last
+                last = row if comes_out[row] else last
+
+    def first_of_each(self, unique: Flags) -> Flags:
+        """Return *unique* without the rows that an earlier unique row makes duplicates."""
+        chosen = unique.copy()
+        for group in self._groups:
+            last = NONE
+            for row in group:
+                if last > NONE and self._sees(row, last):
+                    chosen[row] = False
+                elif chosen[row]:
+                    last = row
+        return chosen
+
+    def _sees(self, row: int, earlier: int) -> bool:
+        pair = np.array([row]), np.array([earlier + self._first])
+        return bool(self._visible.meets(*pair)[0])
+
+    def behind(self, rows: Flags) -> Flags:
+        """Return the rows that come after one of *rows* in their group."""
+        found = np.zeros(len(rows), np.bool_)
+        for group in self._groups:
+            chosen = np.flatnonzero(rows[group])
+            if len(chosen):
+                found[group[chosen[0] + 1 :]] = True
+        return found

@@ -1,0 +1,206 @@
+"""Fields that alone make documents the same: `verify.also_same`. Random streams with tombstones,
+updates and windows are in `test_forgetting.py`."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streamfilter.assembly import policy_for, reader_for
+from streamfilter.config.loading import load_config
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.matching.blocking.retention import Retention
+from streamfilter.matching.explanation import beside, explain
+from streamfilter.matching.law import Law, Settings
+from streamfilter.matching.pipeline import MatchPolicy, judge
+from streamfilter.matching.search import search
+from streamfilter.matching.verdict.decision import Fate
+from streamfilter.model import Record, Source
+from streamfilter.similarity.scheme import Scheme, scheme_of
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.stops import ConfigError
+from tests.pipeline.test_sequential_model import SEED, batch_of, plain, run_in_batches, stream
+from tests.support.arrivals import arrival
+
+BOTH = Scheme(16, 6, digests=("also /guid", "also /url"))
+SKETCHER = Sketcher(BOTH, seed=SEED)
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_verdicts_and_their_repetition_equal_the_sequential_model(seed):
+    rng = random.Random(seed)
+    texts = stream(rng, 250)
+    values = [tuple(rng.choice((None, f"{rng.randrange(60)}")) for _ in "gu") for _ in texts]
+    scheme = replace(BOTH, digests=("agree numbers", *BOTH.digests)) if seed % 2 else BOTH
+    sketcher = Sketcher(scheme, seed=SEED)
+    short = ("forward", "drop", "exact_only")[seed % 3]
+    policy = MatchPolicy(
+        max_candidates=3, short_text=short, agree_on=scheme.agree_on, also_same=scheme.also_same
+    )
+    sketches = sketcher.sketch(texts, values)
+    model = Law(Settings(max_candidates=3, short_text=short))
+    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
+    index = MemoryIndex(scheme.widths, ids=True)
+    sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
+    decisions = run_in_batches(texts, sizes, index, policy, sketcher, values=values)
+    for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
+        assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
+        assert want.method in ("", got.method)
+    assert sum(each.method == "same_field" for each in expected) > 20
+    batch = batch_of([f"d{i}" for i in range(100, 250)], range(100, 250))
+    again = judge(
+        batch, sketches.at(np.arange(100, 250)), index=index, policy=policy,
+        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=250,
+        as_of=index.marks_covering(batch.partitions, batch.offsets),
+    )  # fmt: skip
+    assert [*map(plain, again.decisions)] == [*map(plain, decisions[100:])]
+
+
+@pytest.mark.parametrize("size", [1, 3, 5_000])
+def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_comes(size):
+    """Read again, the last ones find theirs behind more documents than are asked for at once."""
+    days, retention = [*range(0, 2_600, 2)], Retention(within=DAY)
+    left, index = iter(days), MemoryIndex(BOTH.widths, ids=True)
+    policy = MatchPolicy(also_same=BOTH.also_same, within=DAY)
+    texts, values = [f"text {day}" for day in days for _ in "ab"], [(None, '"u"')] * 2_600
+    days = [day for day in days for _ in "ab"]
+    left = iter(days)
+
+    def extents(index, size):
+        times = np.array([next(left) * DAY for _ in range(size)], np.int64)
+        return retention.extent(
+            index.progress, index.windows, times=times, time=int(times[-1]), mark=index.mark
+        )
+
+    sizes = iter(lambda: size, None)
+    decisions = run_in_batches(texts, sizes, index, policy, SKETCHER, extents, values)
+    matches = [each.match and each.match.document_id for each in decisions]
+    assert matches == [None if row % 2 == 0 else f"d{row - 1}" for row in range(2_600)]
+    rows = np.arange(200, 2_600)
+    batch = batch_of([f"d{i}" for i in rows], rows)
+    again = judge(
+        batch, SKETCHER.sketch(texts, values).at(rows), index=index, policy=policy,
+        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=2_600,
+        as_of=index.marks_covering(batch.partitions, batch.offsets),
+    )  # fmt: skip
+    assert [*map(plain, again.decisions)] == [*map(plain, decisions[200:])]
+
+
+def digests(values: object, *settings: str, scheme_of_settings: bool = True) -> list[int]:
+    """Return the digests of a record's values, as it is read with *settings*."""
+    config = load_config((), {}, ["verify.also_same=[/guid,/url]", *settings])
+    sketcher = Sketcher(scheme_of(config.scheme().as_json()), seed=SEED)
+    record = Record(Source("t", 0, 0), None, values, ())
+    reading = reader_for(config).read(record)
+    return sketcher.sketch([reading.text], [reading.values]).contents.naming[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (b'"https://a.x/1"', b'"https://a.x/1"', True),
+        (b'"https://a.x/1"', b'"https://a.x/1/"', False),
+        (b'"https://a.x/1"', b'"HTTPS://a.x/1"', False),
+        (b'"https://a.x/1?utm_source=q"', b'"https://a.x/1"', False),
+        (b"7", b"7.0", True),
+        (b"7", b'"7"', False),
+        (b'["a", "b"]', b'["a","b"]', True),
+        (b'{"a": 1, "b": 2}', b'{"b":2,"a":1}', True),
+        (b'"' + b"x" * 60_000 + b'"', b'"' + b"x" * 60_000 + b'"', True),
+        (b'"\\u0000"', b'"\\u0000"', True),
+        (b"null", b"null", False),
+        (b'""', b'""', False),
+        (b'" \\t"', b'" \\t"', False),
+        (b"[]", b"[]", False),
+        (b"{}", b"{}", False),
+    ],
+)
+def test_which_values_are_equal(one, other, same):
+    record = b'{"id": "a", "text": "one", "url": %b}'
+    left, right = digests(record % one), digests(record % other)
+    assert left[0] == right[0] == 0
+    assert (left[1] == right[1] != 0) == same
+
+
+def test_campaigns_do_not_count_in_an_address_with_the_mask():
+    record = b'{"id": "a", "text": "one", "url": "https://a.x/1?%b"}'
+    mask = "similarity.normalise.mask=[tracking]"
+    left, right = digests(record % b"utm_source=q&p=1", mask), digests(record % b"p=1", mask)
+    assert left == right
+    assert left != digests(record % b"p=2", mask)
+
+
+def test_a_value_counts_within_its_field_and_its_scope():
+    record = b'{"id": "a", "text": "one", "url": "u", "guid": "u", "tenant": %b}'
+    values = digests(record % b"1")
+    contents = SKETCHER.sketch(["a b"] * 2, [('"u"', None), (None, '"u"')]).contents
+    index, policy = MemoryIndex(BOTH.widths, ids=True), MatchPolicy(also_same=BOTH.also_same)
+    sent = [('"u"', None), (None, '"u"')]
+    decisions = run_in_batches(["a", "b"], iter((2,)), index, policy, SKETCHER, values=sent)
+    assert [str(each.verdict) for each in decisions] == ["passthrough"] * 2
+    assert contents.naming[0, 0] == contents.naming[1, 1] == values[0] == values[1]
+    scoped = [digests(record % each, "index.scope_field=/tenant") for each in (b"1", b"2", b"1")]
+    assert scoped[0] == scoped[2] != scoped[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (("input.format=text", "verify.also_same=[/url]"), "the whole value is the text: no field"),
+        (("verify.also_same=[numbers]",), r"verify\.also_same"),
+        (("verify.also_same=[/urls/*]",), "one field"),
+        (("verify.also_same=[/text/url]",), "/text/url is within /text"),
+        (("verify.also_same=[/a/b]", "index.scope_field=/a"), "/a/b is within /a"),
+        (("verify.also_same=[/a]", "verify.agree_on=[/a/b]"), "/a is within /a/b"),
+        (("verify.also_same=[/a]", "input.short_text=drop"), "set it to drop, as input.short_text"),
+        (("input.format=fields", "input.fields./a=words", "verify.also_same=[/a/b]"),
+         "/a/b is within /a"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_the_same_is_refused(settings, problem):
+    with pytest.raises(ConfigError, match=problem):
+        load_config((), {}, settings)
+
+
+def test_the_setting_is_part_of_the_scheme_and_of_the_policy():
+    names = ("verify.also_same=[/url,/guid,/url]", "verify.agree_on=[numbers]")
+    config = load_config((), {}, (*names, "index.scope_field=/t"))
+    scheme = config.scheme()
+    assert scheme.digests == ("scope /t", "agree numbers", "also /guid", "also /url")
+    assert (scheme.widths.agreeing, scheme.widths.also) == (2, 2)
+    assert policy_for(config).also_same == ("/guid", "/url")
+    assert config.finds_ids
+    assert scheme_of(scheme.as_json()) == scheme
+    with pytest.raises(ValueError, match="come last"):
+        Scheme(16, 6, digests=("also /url", "agree numbers"))
+    sketches = Sketcher(scheme, seed=SEED).sketch(["a b c d"], [("t", "g", "u")])
+    assert Sketches.from_bytes(sketches.to_bytes()).contents.widths == scheme.widths
+
+
+def test_a_search_and_an_explanation_name_the_field():
+    index, policy = MemoryIndex(BOTH.widths, ids=True), MatchPolicy(also_same=BOTH.also_same)
+    texts = ["one two three four five", "six seven eight nine ten", "one two three four five"]
+    values = [(None, '"u"'), ('"g"', None), ('"g"', '"x"')]
+    run_in_batches(texts, iter((3,)), index, policy, SKETCHER, values=values)
+    asked = SKETCHER.sketch([texts[1]], [(None, '"u"')])
+    told = explain(index, asked, policy=policy)
+    (step,) = told.candidates
+    assert (step.id, step.finding.fate, told.decision.method) == (
+        "d0", Fate.SAME_FIELD, "same_field"
+    )  # fmt: skip
+    assert told.reason == "of d0: the values of /url are equal (verify.also_same)"
+    (found,) = search(index, asked, policy=policy)
+    assert {each.id: each.finding.fate for each in found} == {
+        "d0": Fate.SAME_FIELD, "d1": Fate.SAME_TEXT
+    }  # fmt: skip
+    first = index.fetch(np.array([0]))
+    pair = beside(asked, first, SKETCHER.keys_of(first.contents), policy=policy)
+    assert pair.why == "the values of /url are equal (verify.also_same)"
+    old = explain(index, asked, policy=policy, reach=1)
+    assert (old.decision.match.document_id, old.candidates[-1].finding.fate) == (
+        "d1", Fate.TOO_OLD
+    )  # fmt: skip
