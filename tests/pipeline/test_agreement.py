@@ -113,7 +113,7 @@ def test_a_reprint_is_found_among_releases_that_differ_in_numbers_alone():
     assert str(told.decision.verdict) == "unique"
     assert "differ in what verify.agree_on names" in told.reason
     finding = told.candidates[0].finding
-    assert (finding.fate, finding.differs) == (Fate.DIFFERS, "numbers")
+    assert (finding.fate, finding.subject) == (Fate.DIFFERS, "numbers")
     assert finding.why.startswith("the numbers differ (verify.agree_on)")
 
 
@@ -166,5 +166,5 @@ def test_two_documents_that_share_a_band_are_compared_with_the_reason():
     later = sketcher.sketch([text], [["12"]])
     stored = index.fetch(nothing)
     told = beside(later, stored, sketcher.keys_of(stored.contents), policy=policy)
-    assert told.other.finding.differs == "/date"
+    assert told.other.finding.subject == "/date"
     assert "the values of /date differ" in told.why
