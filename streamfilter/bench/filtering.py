@@ -19,6 +19,7 @@ from streamfilter.bench import texts, truth
 from streamfilter.bench.machine import MIB, Ran, cores, run_process
 from streamfilter.bench.measure import Measured, in_turns, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.similarity.kernel.choice import choice
 
 BEGINNING = 20
 """1 in this many lines is also run alone; its time beyond its share is the start-up time."""
@@ -98,6 +99,7 @@ def run(options: Options) -> BenchResult:
             f"steady: without what the first {100 // BEGINNING} % of the same input take alone",
             "recall: withheld share of those with an earlier kept document of J >= .82; "
             "precision: share of the withheld with one of J >= .8",
+            f"signed by: {choice()}; numpy alone: the same filter with batch.kernel=off",
             *options.rivals.notes,
         ],
     )  # fmt: skip
@@ -114,7 +116,12 @@ def _mixes(options: Options) -> Iterator[tuple[str, list[str], Mapping[str, floa
 
 def _contenders(options: Options) -> list[Contender]:
     rivals = [Contender(name, program) for name, program in options.rivals.programs.items()]
-    return [Contender("streamfilter", filter_process), *rivals]
+    ours = [Contender("streamfilter", filter_process), Contender("numpy alone", _by_numpy)]
+    return [*ours, *rivals]
+
+
+def _by_numpy(source: Path, kept: Path, withheld: Path) -> Ran:
+    return filter_process(source, kept, withheld, "--set", "batch.kernel=off")
 
 
 def filter_process(source: Path, kept: Path, withheld: Path, *more: str) -> Ran:

@@ -255,10 +255,22 @@ def test_an_image_has_it_beside_the_source(cache, tmp_path, monkeypatch):
     assert not cache.exists()
 
 
+def test_another_version_of_the_source_is_never_called(cache, tmp_path, monkeypatch):
+    """An upgrade replaced it while a process started: another function had those arguments."""
+    assert library.source_digest(library.SOURCE.read_bytes()) == calls.SOURCE_DIGEST
+    source = tmp_path / "kernel.c"
+    source.write_text(SOURCE + "\n")
+    monkeypatch.setattr(library, "SOURCE", source)
+    assert signs().why == f"{source} is of another version than this process: restart it"
+    assert not [*cache.iterdir()]
+
+
 def test_another_source_or_machine_has_another_name(monkeypatch, tmp_path):
     name = library.file_name()
     monkeypatch.setattr(library, "FLAGS", ("-O0",))
     assert library.file_name() != name
+    monkeypatch.setattr(library, "SOURCE_DIGEST", "another")
+    assert library.file_name().split("-")[2:] == name.split("-")[2:]
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("", "", "", "", "s390x")))
     assert library.file_name().endswith("-s390x.so")
 

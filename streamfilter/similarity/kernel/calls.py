@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from streamfilter.similarity.columns import I64, U8, U32, U64
 
+SOURCE_DIGEST = "8a0f68f35678435e"
+"""Of the `kernel.c` that is called here: `library.source_digest`."""
 SPARE_BYTES = 8
 """Spare bytes at the end of a buffer, so that any span can be read eight bytes at a time."""
 UNKNOWN_PAGE = -2

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from streamfilter.similarity.kernel.calls import SOURCE_DIGEST
+
 SOURCE = Path(__file__).with_name("kernel.c")
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=c11", "-O3", "-shared", "-fPIC", "-fvisibility=hidden")
@@ -60,10 +62,29 @@ def opened() -> tuple[ctypes.CDLL, Path]:
         raise NoLibraryError(str(error)) from None
 
 
+def source() -> bytes:
+    """Return the source that `calls` calls.
+
+    An upgrade may replace both files while a process starts, and C checks no argument's kind.
+
+    Raises:
+        NoLibraryError: it is of another version.
+    """
+    content = SOURCE.read_bytes()
+    if source_digest(content) != SOURCE_DIGEST:
+        raise NoLibraryError(f"{SOURCE} is of another version than this process: restart it")
+    return content
+
+
+def source_digest(content: bytes) -> str:
+    """Return the digest of the source, as `calls` names it."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
 def file_name() -> str:
     """Return the name of the library's file: it differs by source, flags and machine."""
-    made = SOURCE.read_bytes() + " ".join(FLAGS).encode()
-    digest = hashlib.blake2b(made, digest_size=8).hexdigest()
+    made = SOURCE_DIGEST + " ".join(FLAGS)
+    digest = hashlib.blake2b(made.encode(), digest_size=8).hexdigest()
     system = getattr(sys.implementation, "_multiarch", sys.platform)
     return f"kernel-{digest}-{system}-{os.uname().machine}.so"
 
@@ -129,8 +150,9 @@ def compile_to(path: Path, flags: Sequence[str] = FLAGS) -> None:
     if compiler is None:
         raise NoLibraryError(f"no C compiler is found: none of {', '.join(COMPILERS)} is in PATH")
     with tempfile.TemporaryDirectory(prefix=".kernel-", dir=path.parent) as folder:
-        made = Path(folder, "kernel.so")
-        command = [compiler, *flags, "-o", str(made), str(SOURCE)]
+        made, read = Path(folder, "kernel.so"), Path(folder, SOURCE.name)
+        read.write_bytes(source())
+        command = [compiler, *flags, "-o", str(made), str(read)]
         try:
             subprocess.run(
                 command, check=True, capture_output=True, stdin=subprocess.DEVNULL,
