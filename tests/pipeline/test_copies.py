@@ -7,6 +7,7 @@ from itertools import repeat
 import numpy as np
 import pytest
 
+from streamfilter.index.format import name_of
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.blocking.forgetting import Forgetting, Tombstone
 from streamfilter.matching.blocking.retention import Retention
@@ -139,12 +140,13 @@ def test_a_copy_is_found_however_often_its_batch_forgot_its_text():
     """With a smaller bucket the batch would end at each tombstone (test_one_at_a_time.py)."""
     texts, policy = ["two words"] * 60, MatchPolicy(short_text="exact_only")
     ids = [f"d{row // 3}" for row in range(60)]
-    tombstones = [Tombstone(row, row, f"d{row // 3 - 1}") for row in range(3, 60, 3)]
+    names = [(each, b"") for each in ids]
+    tombstones = [Tombstone(row, row, name_of(f"d{row // 3 - 1}")) for row in range(3, 60, 3)]
     index = MemoryIndex(Widths(128), bucket_cap=60, ids=True)
     judged = judge(
         batch_of(ids, range(60)), SKETCHER.sketch(texts), index=index, policy=policy,
         locate=lambda partition, offset: Source("t", partition, offset), number=0, first_ordinal=0,
-        forgetting=Forgetting.of(tombstones, ids, index, first_ordinal=0, records=range(60)),
+        forgetting=Forgetting.of(tombstones, names, index, first_ordinal=0, records=range(60)),
     )  # fmt: skip
     verdicts = [str(each.verdict) for each in judged.decisions]
     assert verdicts == ["unique", "exact_duplicate", "exact_duplicate"] * 20

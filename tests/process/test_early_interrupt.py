@@ -38,7 +38,7 @@ def test_ctrl_c_later_is_a_keyboard_interrupt_again() -> None:
     program += "\n"
     check = (
         "import signal, streamfilter.commands.compare as c\n"
-        "c.standard.answer = lambda _: print(signal.getsignal(signal.SIGINT).__name__)\n"
+        "c.answer = lambda *_: print(signal.getsignal(signal.SIGINT).__name__)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", check + program], capture_output=True, timeout=60, text=True

@@ -50,6 +50,11 @@ def _at(column: NDArray[Any]) -> int:
     return column.ctypes.data
 
 
+def _columns(tokens: U64, starts: I64) -> tuple[U64, I64]:
+    """Return a caller's columns as C reads them: a slice with steps is copied."""
+    return np.ascontiguousarray(tokens, np.uint64), np.ascontiguousarray(starts, np.int64)
+
+
 Normalised = tuple[bytes, I64, I64, I64, I64]
 """The buffer, its bounds, and the words: starts, lengths, and where those of each text begin."""
 
@@ -177,6 +182,7 @@ class Kernel:
 
     def sign(self, tokens: U64, starts: I64, rounds: U32, factors: U64, offsets: U64) -> U32 | None:
         """Return the signatures; slots of large sets that only the fallback fills are open."""
+        tokens, starts = _columns(tokens, starts)
         signatures = np.empty((len(starts) - 1, len(factors)), np.uint32)
         done = self._call["sign"](
             _at(tokens), len(tokens), _at(starts), len(starts) - 1, len(factors), _at(rounds),
@@ -186,6 +192,7 @@ class Kernel:
 
     def samples(self, tokens: U64, starts: I64, most: int) -> tuple[U32, I64, I64] | None:
         """Return all samples, and the sizes of the samples and of the sets."""
+        tokens, starts = _columns(tokens, starts)
         sizes, set_sizes = np.empty(len(starts) - 1, np.int64), np.empty(len(starts) - 1, np.int64)
         samples = np.empty(len(tokens), np.uint32)
         work = np.empty(2 * int(np.diff(starts).max(initial=0)), np.uint32)
