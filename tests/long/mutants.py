@@ -34,8 +34,8 @@ from tests.long.mutation import Mutation, mutations
 TREE = Path(__file__).parents[2]
 ROOMS = {
     "matching": ("pipeline", "audit", "entities"),
-    "engine": ("kafka", "simulator"),
-    "tasks": ("kafka", "simulator"),
+    "engine": ("engine", "simulator"),
+    "tasks": ("engine", "simulator"),
     "index": ("index", "pipeline"),
     "similarity": ("similarity", "pipeline"),
 }
@@ -62,7 +62,7 @@ def drawn(tree: Path, count: int, seed: str, rooms: Sequence[str]) -> list[Mutan
     rng = random.Random(seed)
     by_room: list[list[Mutant]] = []
     for room in rooms:
-        paths = sorted((tree / "streamfilter" / room).glob("*.py"))
+        paths = sorted((tree / "streamfilter" / room).rglob("*.py"))
         all_of_them = [
             Mutant(str(path.relative_to(tree)), each)
             for path in paths

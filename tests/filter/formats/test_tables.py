@@ -46,22 +46,6 @@ def test_rows_get_the_verdicts_of_lines_and_come_out_as_they_came(desk, format):
     assert format.read(desk.unique) == kept
 
 
-@pytest.mark.slow
-def test_five_thousand_texts_get_the_same_verdicts_and_evidence_in_all_formats(desk: Desk) -> None:
-    rows = told(5_000)
-    assert desk.run(write(desk.path / "in.jsonl", lines_of(rows))) == 0
-    wanted = verdicts(desk)
-    assert len(wanted) > 1_000
-    for format in FORMATS:
-        desk.clear()
-        assert desk.run(format.file(desk.path, rows)) == 0
-        assert verdicts(desk) == wanted, format.name
-        withheld = {each[1] for each in wanted}
-        assert [row["id"] for row in format.read(desk.unique)] == [
-            row["id"] for row in rows if row["id"] not in withheld
-        ], format.name
-
-
 @formats
 def test_a_memory_is_kept_over_runs_and_knows_rows_by_their_numbers(desk, format):
     rows = told(300)
