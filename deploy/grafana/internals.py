@@ -73,6 +73,10 @@ CLIENT = Row("Kafka client", (
           "bytes", (Query(summed(series("kafka_queued_bytes"), "client"), "{{client}}"),)),
     Chart("Throttled", "Time that a quota of the broker held responses back.", "s",
           (Query(largest(series("kafka_throttle_seconds"), "client"), "{{client}}"),)),
+    Chart("Records by topic", "With input.topics: all records, and what became of them.", "short",
+          tuple(Query(rate(f"topic_{name}_total", "topic"), f"{{{{topic}}}}: {name}")
+                for name in ("consumed", "unique", "duplicates", "unjudged", "dead_letters")),
+          width=24),
 ))  # fmt: skip
 
 INDEX = Row("The index's life", (

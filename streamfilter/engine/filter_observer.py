@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from math import nan
@@ -21,7 +21,7 @@ from streamfilter.index.protocol import Applied, Index, Usage
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import Record
-from streamfilter.monitoring.batch_report import BatchReport
+from streamfilter.monitoring.batch_report import BatchReport, by_topic
 from streamfilter.monitoring.capacity import expected_bytes
 from streamfilter.monitoring.catalogue import ROCKSDB
 from streamfilter.monitoring.web.showcase import Showcase
@@ -51,7 +51,10 @@ class FilterObserver:
         destinations: Destinations,
         showcase: Showcase | None = None,
         retention: Retention = UNLIMITED,
+        topic_name: Callable[[str], str] | None = None,
     ) -> None:
+        """Prepare; *topic_name* gives a topic's name or pattern, if there are several inputs."""
+        self._topic_name = topic_name
         self.process, self._metrics = process, process.metrics
         self._destinations, self._retention = destinations, retention
         self._showcase = showcase or Showcase()
@@ -68,6 +71,7 @@ class FilterObserver:
         self.process.committed(records)
         report = BatchReport.of(
             moved.decided.outcomes,
+            by_topic=self._by_topic(moved),
             counts=[judgement.counts] if judgement else (),
             produced=self._by_destination(moved),
             consumed_bytes=sum(len(record.value or b"") for record in records),
@@ -87,6 +91,10 @@ class FilterObserver:
     def audited(self, found: Round) -> None:
         """Count the findings of a round of the audit."""
         self._metrics.audited(found)
+
+    def _by_topic(self, moved: Moved) -> Mapping[str, Mapping[str, int]]:
+        records, outcomes = moved.decided.prepared.records, moved.decided.outcomes
+        return {} if self._topic_name is None else by_topic(records, outcomes, self._topic_name)
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
         counts = Counter[str](changelog=len(moved.changelog))

@@ -97,6 +97,7 @@ def serve(
         mode=config.output.mode,
         duplicates_mode=config.output.duplicates_mode,
         on_sets=policy_for(config).on_sets,
+        topics=config.input.topics,
     )
     health.report(scheme=config.scheme().fingerprint)
     start = _Start(config, health, stopping)
@@ -167,6 +168,7 @@ def _task_factory(
         destinations,
         showcase,
         retention=retention_for(config),
+        topic_name=config.input.entry_of if config.input.several else None,
     )
     input_id = ""  # the ids of several topics are in their table
     if not config.input.several:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +13,16 @@ from streamfilter.index.protocol import Applied
 from streamfilter.matching.blocking.forgetting import NOTHING, Forgotten
 from streamfilter.matching.verdict.counts import Counts
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
-from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
+from streamfilter.model import (
+    DUPLICATES,
+    Decision,
+    ErrorCode,
+    Malformed,
+    Reason,
+    Record,
+    Unjudged,
+    Verdict,
+)
 
 Values = NDArray[np.float64]
 
@@ -25,6 +35,8 @@ class BatchReport:
     passthrough: Mapping[Reason, int] = field(default_factory=dict)
     dropped: Mapping[Reason, int] = field(default_factory=dict)
     dead_letters: Mapping[ErrorCode, int] = field(default_factory=dict)
+    by_topic: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Counts by topic of several inputs, by the name of their metric (`by_topic`)."""
     produced: Mapping[str, int] = field(default_factory=dict)
     """Records written, by destination (`catalogue.DESTINATIONS`)."""
     consumed_bytes: int = 0
@@ -44,6 +56,7 @@ class BatchReport:
         cls,
         outcomes: Iterable[Decision | Unjudged | Malformed],
         *,
+        by_topic: Mapping[str, Mapping[str, int]] | None = None,
         counts: Sequence[Counts] = (),
         produced: Mapping[str, int] | None = None,
         consumed_bytes: int = 0,
@@ -61,6 +74,7 @@ class BatchReport:
             passthrough=tally.unjudged[Verdict.PASSTHROUGH],
             dropped=tally.unjudged[Verdict.DROPPED],
             dead_letters=tally.codes,
+            by_topic=by_topic or {},
             produced=produced or {},
             consumed_bytes=consumed_bytes,
             changelog_bytes=changelog_bytes,
@@ -73,6 +87,33 @@ class BatchReport:
             forgotten=forgotten,
             ages_seconds=ages_seconds,
         )
+
+
+_OF_TOPIC = {
+    Verdict.UNIQUE: "topic_unique_total",
+    Verdict.EXACT_DUPLICATE: "topic_duplicates_total",
+    Verdict.NEAR_DUPLICATE: "topic_duplicates_total",
+    Verdict.PASSTHROUGH: "topic_unjudged_total",
+    Verdict.DROPPED: "topic_unjudged_total",
+    Verdict.REJECTED: "topic_dead_letters_total",
+}
+
+
+def by_topic(
+    records: Sequence[Record],
+    outcomes: Sequence[Decision | Unjudged | Malformed],
+    named: Callable[[str], str],
+) -> dict[str, Counter[str]]:
+    """Count records and their outcomes by topic; *named* is its name or pattern in input.topics."""
+    found: dict[str, Counter[str]] = {"topic_consumed_total": Counter()}
+    names: dict[str, str] = {}
+    for record, outcome in zip(records, outcomes, strict=True):
+        topic = record.source.topic
+        name = names.get(topic) or names.setdefault(topic, named(topic))
+        verdict = Verdict.REJECTED if isinstance(outcome, Malformed) else outcome.verdict
+        found["topic_consumed_total"][name] += 1
+        found.setdefault(_OF_TOPIC[verdict], Counter())[name] += 1
+    return found
 
 
 class _Tally:

@@ -31,6 +31,9 @@ TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
 CHANGELOG_FAULTS = ("settings", "beginning")
 INPUT_TOPICS = ("read", "missing")
+TOPIC = "topic"
+"""A label whose values are the names and patterns of input.topics, known at the start. Without
+several topics no such series exist."""
 PAUSES = ("disk", "dead_letters", "schemas")
 WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
 
@@ -137,6 +140,12 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("documents_total", "Input records by verdict.", "verdict", tuple(Verdict)),
     _counter("passthrough_total", "Records forwarded unjudged, by reason.", "reason", tuple(Reason)),
     _counter("dropped_total", "Records withheld unjudged by configuration, by reason.", "reason", tuple(Reason)),
+    # by topic: topic_consumed = the sum of the other four, in every scrape
+    _counter("topic_consumed_total", "With input.topics: input records of one name or pattern; the sum of the next four.", TOPIC),
+    _counter("topic_unique_total", "Of these, records that were judged unique.", TOPIC),
+    _counter("topic_duplicates_total", "Of these, exact and near-duplicates.", TOPIC),
+    _counter("topic_unjudged_total", "Of these, records forwarded or dropped without a verdict.", TOPIC),
+    _counter("topic_dead_letters_total", "Of these, dead letters.", TOPIC),
     _counter("dead_letters_total", "Unreadable records by error code.", "code", tuple(ErrorCode)),
     _counter("records_produced_total", "Records written, by destination.", "destination", DESTINATIONS),
     _counter("shadow_withheld_total", "Records forwarded only because output.mode is shadow: divert would withhold them.", "verdict", WITHHELD),

@@ -22,7 +22,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from streamfilter.monitoring.catalogue import CATALOGUE, Metric, MetricKind
+from streamfilter.monitoring.catalogue import CATALOGUE, TOPIC, Metric, MetricKind
 from streamfilter.quality.live.figures import Figure
 from streamfilter.similarity.estimators import Estimate
 
@@ -60,12 +60,21 @@ class Series:
         self.numbers: dict[Key, float] = {}
         self.histograms: dict[Key, Histogram] = {}
         self.infos: dict[str, Sequence[str]] = {}  # label values of the INFO metrics that are known
+        self._topics: tuple[str, ...] = ()
         for metric in CATALOGUE:
+            if metric.label == TOPIC:
+                continue  # see `read`
             for key in ((metric.name, value) for value in metric.values or ("",)):
                 if metric.kind is MetricKind.HISTOGRAM:
                     self.histograms[key] = Histogram(metric.buckets)
                 elif metric.kind is not MetricKind.INFO:
                     self.numbers[key] = nan if metric.kind is MetricKind.UNKNOWN_GAUGE else 0.0
+
+    def read(self, topics: tuple[str, ...]) -> None:
+        """Create the counters by topic; *topics* are names and patterns, none for one topic."""
+        self._topics = topics
+        named = [metric.name for metric in CATALOGUE if metric.label == TOPIC]
+        self.numbers |= {(name, topic): 0.0 for name in named for topic in topics}
 
     def add(self, name: str, amount: float, value: str = "") -> None:
         """Add *amount* to a counter; a KeyError: the series is not declared."""
@@ -89,7 +98,8 @@ class Series:
 
     def families(self) -> list[Family]:
         """Return the metric families for prometheus-client, in the catalogue's order."""
-        return [self._family(metric) for metric in CATALOGUE]
+        shown = (each for each in CATALOGUE if each.label != TOPIC or self._topics)
+        return [self._family(metric) for metric in shown]
 
     def _family(self, metric: Metric) -> Family:
         labels = [metric.label] if metric.label else []
@@ -106,7 +116,7 @@ class Series:
             return info
         kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
         family = kind(metric.full_name, metric.help, labels=labels)
-        for value in metric.values or ("",):
+        for value in self._topics if metric.label == TOPIC else metric.values or ("",):
             family.add_metric([value] if labels else [], self.numbers[metric.name, value])
         return family
 

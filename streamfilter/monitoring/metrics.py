@@ -72,10 +72,12 @@ class Metrics:
         mode: str = "divert",
         duplicates_mode: str = "annotate",
         on_sets: bool = True,
+        topics: tuple[str, ...] = (),
     ) -> None:
         """Export the index scheme, and where duplicates go (`config.sections.Output`).
 
-        *on_sets*: near-duplicates are verified on their sets (`MatchPolicy.on_sets`).
+        *on_sets*: near-duplicates are verified on their sets (`MatchPolicy.on_sets`). *topics*:
+        the names and patterns of several inputs, counted by topic.
         """
         shape = (scheme.fingerprint, scheme.slots, scheme.bands, scheme.rows, f"{threshold:g}")
         with self._lock:
@@ -85,6 +87,7 @@ class Metrics:
                 shares = zip(LEFT, table_of(digest).sample.shares, strict=True)
                 for left, share in shares:
                     self._numbers["boilerplate_sample_share", left] = share
+            self._series.read(topics)
             self._shadow = mode == "shadow"
             # Records become candidates by equal fields: there is no curve of probabilities.
             self._quality.exact = on_sets
@@ -104,6 +107,8 @@ class Metrics:
             series.add_each("dropped_total", report.dropped)
             series.add_each("dead_letters_total", report.dead_letters)
             series.add_each("records_produced_total", report.produced)
+            for name, amounts in report.by_topic.items():
+                series.add_each(name, amounts)
             if self._shadow:
                 withheld = {verdict: report.verdicts.get(verdict, 0) for verdict in WITHHELD}
                 series.add_each("shadow_withheld_total", withheld)

@@ -26,7 +26,8 @@ def _labels(metric: Metric) -> str:
     if not metric.label:
         return ""
     # A bar would end the cell, even inside code.
-    return "{" + metric.label + "=" + " ".join(metric.values) + "}"
+    values = "=" + " ".join(metric.values) if metric.values else ""
+    return "{" + metric.label + values + "}"
 
 
 if __name__ == "__main__":

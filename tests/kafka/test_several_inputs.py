@@ -116,7 +116,9 @@ def test_topics_that_fit_a_pattern_come_and_go(stage: Stage) -> None:
     )
     stage.produce(records(stories, first=200))
     drain(stage, process, stage.input)
-    assert 'input_topics{state="missing"} 1.0' in (process.get("/metrics") or "")
+    said = process.get("/metrics") or ""
+    assert 'input_topics{state="missing"} 1.0' in said
+    assert f'topic_consumed_total{{topic="{pattern}"}} 90.0' in said
     assert process.terminate() == 0
     assert keys(stage) == sorted(named(30) + named(30, 100) + named(30, 200))
     create_topics(stage.bootstrap, {later: 2})

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamfilter.config.loading import load_config
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations
@@ -26,10 +27,12 @@ from streamfilter.model import (
     Malformed,
     Match,
     Reason,
+    Record,
     Source,
     Unjudged,
     Verdict,
 )
+from streamfilter.monitoring.batch_report import by_topic
 from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.process.health import Health, State
@@ -94,6 +97,29 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     assert total(series, "same_id_duplicates_total") == 0
     assert total(series, "matches_total") == 2
     assert total(series, "false_positive_probability_sum_total") == 0.25
+
+
+def test_each_topic_of_several_inputs_is_conserved_under_its_name_or_pattern():
+    given = load_config((), {}, ["input.topics=[a, 'b*', 'c*']", "output.unique=u",
+                                 "output.duplicates=d", "output.dead_letter=x"])  # fmt: skip
+    topics = given.input.topics
+    records = [Record(Source(topic, 0, 0), None, b"") for topic in ("a", "b1", "b2", "c") * 7]
+    metrics = Metrics()
+    assert total(scraped(metrics), "topic_consumed_total") == 0
+    assert b"topic_consumed" not in metrics.expose()[1], "there is one topic"
+    metrics.describe(Scheme(20, 5), threshold=0.8, topics=topics)
+    assert scraped(metrics)["streamfilter_topic_unique_total", (("topic", "b*"),)] == 0
+    outcomes = OUTCOMES * 4
+    counts = by_topic(records, outcomes, given.input.entry_of)
+    metrics.batch(BatchReport.of(outcomes, by_topic=counts))
+    series = scraped(metrics)
+    parts = [f"topic_{part}_total" for part in ("unique", "duplicates", "unjudged", "dead_letters")]
+    for topic, read in (("a", 7), ("b*", 14), ("c*", 7)):
+        label = (("topic", topic),)
+        assert series["streamfilter_topic_consumed_total", label] == read
+        assert sum(series[f"streamfilter_{part}", label] for part in parts) == read
+    assert [total(series, part) for part in parts] == [4, 8, 12, 4]
+    assert total(series, "topic_consumed_total") == total(series, "records_consumed_total") == 28
 
 
 @pytest.mark.parametrize("state", State)
@@ -233,7 +259,7 @@ def test_arrays_fall_into_the_buckets_that_counting_by_hand_gives():
 
 def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics = Metrics()
-    metrics.describe(Scheme(16, 6), threshold=0.8)
+    metrics.describe(Scheme(16, 6), threshold=0.8, topics=("a", "b*"))
     before = scraped(metrics)
     metrics.batch(BatchReport.of(OUTCOMES, ages_seconds=np.array([0.1, -5.0])))
     metrics.stages({"sketch": 0.01, "commit": 0.2})

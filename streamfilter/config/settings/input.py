@@ -150,6 +150,12 @@ class InputSection(Section):
         """Return whether *topic* is read by a pattern."""
         return not topic.startswith("__") and any(fnmatchcase(topic, w) for w in self.wildcards)
 
+    def entry_of(self, topic: str) -> str:
+        """Return the entry of ``topics`` that reads *topic*: its name, or the first pattern."""
+        if topic in self.topics:
+            return topic
+        return next(each for each in self.wildcards if fnmatchcase(topic, each))
+
     def among(self, topics: Iterable[str]) -> list[str]:
         """Return those of *topics* that are read."""
         return sorted(each for each in topics if each in self.exact or self.fits(each))
