@@ -75,15 +75,11 @@ class ThreadWorker:
 def bounded(call: Callable[[], None], *, seconds: float, doing: str) -> None:
     """Make *call* in a thread, and wait for it for *seconds* and `GRACE_SECONDS`.
 
-    librdkafka never checks the timeout of the request to the group's coordinator
-    (librdkafka#5456). After the loss of a coordinator `send_offsets_to_transaction` can wait for
-    ever, and the loop with it. The group's heartbeats go on, so no other process takes over. A
-    thread left behind belongs to a producer that is replaced and fenced: brokers refuse its later
-    requests.
-
-    Raises:
-        OutcomeUnknown: it did not return in time; its thread is left running.
-        Exception: the exception of *call*.
+    librdkafka never checks the timeout of the request to the group's coordinator (librdkafka#5456).
+    After the loss of a coordinator `send_offsets_to_transaction` can wait for ever, and the loop
+    with it. The group's heartbeats go on, so no other process takes over. Then `OutcomeUnknown` is
+    raised. The thread left behind belongs to a producer that is replaced and fenced: brokers refuse
+    its later requests. An exception of *call* is raised here.
     """
     raised: list[BaseException] = []
 

@@ -51,9 +51,8 @@ class WriterCheck:
     def check(self, last: int, *, count: int) -> None:
         """Check the gap before our *count* uncommitted records, the last of them at *last*.
 
-        Raises:
-            Refusal: another writer has committed records there.
-            NotRead: the read takes too long, or a foreign transaction is open there.
+        Raises `Refusal` for foreign records, `NotRead` for a long read or an open transaction
+        there.
         """
         first = last - count + 1
         if count and first > self._known:

@@ -40,12 +40,7 @@ UNJUDGED = 1 << 62  # batch number for a record that no batch record covers: suc
 
 
 def read_run(config: Config, reader: Reader) -> Run:
-    """Return the committed records of the topics of *config*, up to their present ends.
-
-    Raises:
-        Temporary: the broker does not answer.
-        BrokenInput: an output holds a record that no streamfilter wrote.
-    """
+    """Return the committed records of the topics, or raise `Temporary` or `BrokenInput`."""
     order, digester = _Order(config), digester_for(config.scheme(), seed=MEASURING)
     short_dropped = config.input.short_text == "drop"
     given = [

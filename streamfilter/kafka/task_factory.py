@@ -75,12 +75,7 @@ class TaskFactory:
         return self.partitions.layout.tasks
 
     def create_changelog(self) -> None:
-        """Create the changelog, unless the group has used one that is now missing.
-
-        Raises:
-            Refusal: the group has used one.
-            LogError: the cluster refuses, or does not answer.
-        """
+        """Create the changelog; raise `Refusal` if the group has used one, or `LogError`."""
         names, layout = self._names(0), self.partitions.layout
         numbers = layout.partitions
         if names.inputs.several:

@@ -164,12 +164,7 @@ class IndexKeeper:
         return stored
 
     def identity(self, header: Identity | None) -> Script[Identity]:
-        """Return the index's identity, after a check against the configuration.
-
-        Raises:
-            IndexMismatch: the configuration wants another scheme, or other buckets.
-            Refusal: the directory holds the index of another changelog.
-        """
+        """Return the index's identity, checked; raise `IndexMismatch` or `Refusal`."""
         stored, damage = None, ""
         try:
             stored = self._store.identity()

@@ -31,9 +31,8 @@ class Job(Protocol):
     def advance(self, timeout: float) -> StepResult:
         """Do one piece, waiting at most *timeout* seconds for records.
 
-        Raises:
-            LogError: it needs a new producer: `restart` it.
-            IndexDamaged: its index must be restored: `rebuild` it.
+        After a `LogError` it needs a new producer: `restart` it. After `IndexDamaged`, `rebuild`
+        it.
         """
 
     def follow(self, layout: Layout) -> None:

@@ -52,13 +52,7 @@ class Standby:
         self.busy = False  # True while there is more to read at once
 
     def advance(self) -> None:
-        """Do one piece: a step of the opening, or a read and its write.
-
-        Raises:
-            Stop: this process could never take over.
-            IndexFault: the index cannot be used; a lock of another process does not count.
-            Denied: the broker denies a right.
-        """
+        """Do one piece, or raise `Stop`, `IndexFault` (not for a lock) or `Denied`."""
         self.busy = False
         if self._clock.monotonic() < self._again_at:
             return

@@ -207,12 +207,7 @@ class Ahead:
             self._next = self._begin(taken)
 
     def prepared(self, records: Sequence[Record]) -> Prepared:
-        """Return *records* of the current batch prepared, or only the first of them.
-
-        Raises:
-            NotReady: the worker has not finished yet; ask again.
-            SchemasAway: the schema of the first one is not available; ask again.
-        """
+        """Return *records* prepared, or the first; after `NotReady`, `SchemasAway` ask again."""
         if self._current is None or self._current.taken.records != records:
             self._current = self._begin(Taken(records))
         try:

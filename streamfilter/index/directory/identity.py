@@ -107,10 +107,7 @@ class Identity:
 def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
     """Return what `Identity.encode` wrote; *seed* is what ``index.seed_file`` holds.
 
-    Raises:
-        FormatError: *data* is no identity.
-        IndexMismatch: the format or algorithm differs; or the seed is missing, differs, or is
-            given for an index that has another seed of its own.
+    Raises `FormatError` for anything else, `IndexMismatch` for another format, algorithm or seed.
     """
     fields = _fields(data)
     if fields["format"] != FORMAT:

@@ -51,10 +51,7 @@ def open_index(
     """Return the index of *identity* in the directory *path*; it is created if there is none.
 
     With *ids*, documents can be found by id too. An index that was made with *ids* keeps them.
-
-    Raises:
-        IndexFault: see the table above.
-        ValueError: *bucket_cap* is out of bounds.
+    Raises `IndexFault` by the table above, `ValueError` for an impossible *bucket_cap*.
     """
     if not 1 <= bucket_cap <= BUCKET_CAP_MAX:
         cure = f"use 1 to {BUCKET_CAP_MAX}, such as {BUCKET_CAP}"

@@ -92,11 +92,9 @@ class RocksIndex(StoredIndex):
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 
-        Raises:
-            DiskFull: nothing was written. Reads are refused until the same changes are applied, or
-                the caller gives them up and reads their input again (`drop_owed`). The next
-                verdict must see every batch that is committed in Kafka.
-            ValueError: see `protocol.Index.apply`.
+        After `DiskFull` nothing was written, and reads are refused until the same changes are
+        applied or given up (`drop_owed`). The next verdict must see every batch that is committed
+        in Kafka.
         """
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()

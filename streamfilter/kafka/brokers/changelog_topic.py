@@ -63,10 +63,7 @@ def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
     """End the process if the changelog's settings are why it refuses records.
 
     Without an answer it does not end. *limit* is the largest record that was accepted at the start.
-
-    Raises:
-        ConfigError: `run` cannot work with the changelog's present settings.
-        Temporary: the next start can work with them.
+    Raises `ConfigError`, or `Temporary` if the next start can work with the settings.
     """
     settings: dict[str, str] = {}
     with suppress(LogError):

@@ -219,12 +219,7 @@ def plain_producer(config: Config, properties: Properties) -> Producer:
 
 
 def _made(config: Config, kind: str, new: Callable[[Properties], C], properties: Properties) -> C:
-    """Return a new client. All clients of the service and its commands are created here.
-
-    Raises:
-        ConfigError: librdkafka refuses a property, or a required one is missing.
-        Temporary: `kafka.oauth.command` gives no token.
-    """
+    """Return a new client; all are made here. Raise `ConfigError`, or `Temporary` for a token."""
     _refuse_without_token(config)
     try:
         return new(properties)

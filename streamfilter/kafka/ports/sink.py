@@ -68,9 +68,9 @@ class KafkaSink:
     def open(self, *, watched: bool = False) -> None:
         """Replace the producer and fence every other with our transactional id (step 1).
 
-        A call after `Retriable` waits for the same producer. A new one would start over with each
-        short wait and never finish. The epoch that the broker assigned may be outdated by then.
-        That is harmless: the later producer has fenced this one.
+        A call after `Retriable` waits for the same producer: a new one would start over each time.
+        The epoch may be outdated by then, which is harmless: the later producer has fenced this
+        one.
         """
         doing = "initialising transactions"
         with kafka_errors(doing):
