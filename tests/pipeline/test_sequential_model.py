@@ -129,33 +129,7 @@ def test_verdicts_equal_the_sequential_model_whatever_the_batches(seed):
     assert kinds == {"unique", "near_duplicate", "exact_duplicate"}
 
 
-AGREEING = Sketcher(Scheme(16, 6, digests=("agree numbers", "agree urls")), seed=SEED)
 LETTERS = str.maketrans("0123456789", "abcdefghij")
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_agreement_equals_the_sequential_model_in_verdicts_and_buckets(seed):
-    rng = random.Random(seed)
-    made = (flood if rng.random() < 0.5 else stream)(rng, 200)
-    texts = [text.translate(LETTERS) for text in made]
-    texts = [f"{text} {rng.choice(('', '7', '9', 'www.a.x'))}" for text in texts]
-    cap = rng.choice((1, 2, 8))
-    policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)), short_text="exact_only",
-                         agree_on=("numbers", "urls"))  # fmt: skip
-    sketches = AGREEING.sketch(texts)
-    model = Law(Settings(max_candidates=policy.max_candidates, bucket_cap=cap))
-    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
-    sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
-    index = MemoryIndex(AGREEING.scheme.widths, bucket_cap=cap)
-    decisions = run_in_batches(texts, sizes, index, policy, AGREEING)
-    for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
-        assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i, texts[i])
-    listed = {key: each for (_, key), each in model.buckets.items() if each}
-    keys = np.array([*listed], np.uint64)
-    answer = index.probe(keys[:, None])
-    found = [answer.pool[start : start + count].tolist() for start, count in
-             zip(answer.starts[:, 0], answer.counts[:, 0], strict=True)]  # fmt: skip
-    assert found == [*listed.values()]
 
 
 @pytest.mark.parametrize(
