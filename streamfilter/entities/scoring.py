@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from streamfilter.entities.joined import split_fields
 from streamfilter.entities.kinds import KINDS, LOCAL_DIGITS
 from streamfilter.entities.lists import GENERATIONS, NICKNAMES
-from streamfilter.similarity.columns import F64
+from streamfilter.similarity.columns import F64, I64
 from streamfilter.similarity.exact import Compared
 from streamfilter.stops import MissingExtra
 
@@ -46,6 +46,7 @@ POINTS = 100.0
 ALIKE = 50.0  # points from which a field is alike
 WORDS_FLOOR = 70.0
 _NO_NAMES: frozenset[str] = frozenset()
+_ROUNDING = 1e-9
 DIGITS_FLOOR = 0.8
 PHONE_FLOOR = 0.85
 LOCAL_POINTS = 80.0  # points for equal local numbers with different area codes
@@ -98,6 +99,44 @@ def compare_records(left: Sequence[bytes], right: Sequence[bytes], rules: FieldR
     return Compared(
         similarity, np.ones(pairs, np.bool_), np.full(pairs, len(rules.kinds), np.int64)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """The fields of some records, one list of values for each."""
+
+    fields: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, payloads: Sequence[bytes], count: int) -> RecordColumns:
+        """Return the columns of *payloads* with *count* fields."""
+        rows = [split_fields(payload.decode(), count) for payload in payloads]
+        return cls([[row[place] for row in rows] for place in range(count)])
+
+
+def similar_records(
+    ours: RecordColumns, theirs: RecordColumns, rules: FieldRules, *, threshold: float
+) -> tuple[I64, I64, F64]:
+    """Return (our row, their row, similarity) of all pairs from *threshold* on.
+
+    A pair is given up once it cannot reach the threshold, even if all other fields are equal.
+    """
+    counts = len(ours.fields[0]), len(theirs.fields[0])
+    one, two = (each.ravel() for each in np.indices(counts))
+    points = np.full((len(one), len(rules.kinds)), np.nan)
+    cheapest = [*_NEAR]
+    order = sorted(range(len(rules.kinds)), key=lambda place: cheapest.index(rules.kinds[place]))
+    for place in order:
+        mine, its = ours.fields[place], theirs.fields[place]
+        values = [mine[row] for row in one.tolist()], [its[row] for row in two.tolist()]
+        points[:, place] = points_of(*values, rules.kinds[place])
+        best = points.copy()
+        best[:, order[order.index(place) + 1 :]] = POINTS
+        kept = rules.similarity(best) >= threshold - _ROUNDING
+        one, two, points = one[kept], two[kept], points[kept]
+    similarity = rules.similarity(points)
+    kept = similarity >= threshold
+    return one[kept], two[kept], similarity[kept]
 
 
 def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[str]) -> F64:
@@ -275,14 +314,14 @@ def _number(one: str, other: str) -> float:
 
 
 _NEAR: dict[str, Near] = {
-    "words": _words,
-    "digits": partial(_numbered, floor=DIGITS_FLOOR),
     "exact": lambda one, _: np.zeros(len(one)),
+    "date.1": _dates,
+    "number.1": _one_by_one(_number),
+    "digits": partial(_numbered, floor=DIGITS_FLOOR),
+    "phone.1": partial(_numbered, floor=PHONE_FLOOR),
+    "email.1": _emails,
+    "words": _words,
     "name.1": _one_by_one(_name),
     "address.1": _addresses,
-    "phone.1": partial(_numbered, floor=PHONE_FLOOR),
-    "date.1": _dates,
-    "email.1": _emails,
-    "number.1": _one_by_one(_number),
 }
-"""The points of two values that are not equal, by kind."""
+"""The points of two values that are not equal, by kind: those that cost least come first."""

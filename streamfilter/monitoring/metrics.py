@@ -32,7 +32,7 @@ from streamfilter.monitoring.exposition import Exposition, Family, Series
 from streamfilter.process.health import Health, State
 from streamfilter.quality.live.audit_sample import DOUBTS, doubts_of
 from streamfilter.quality.live.audit_scan import Round
-from streamfilter.quality.live.figures import RECORDS, SAMPLED, Figure, Quality
+from streamfilter.quality.live.figures import SAMPLED, Figure, Quality
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.text.boilerplate import LEFT, table_of
 
@@ -89,10 +89,8 @@ class Metrics:
                     self._numbers["boilerplate_sample_share", left] = share
             self._series.read(topics)
             self._shadow = mode == "shadow"
-            # Records become candidates by equal fields: there is no curve of probabilities.
             self._quality.exact = on_sets
-            sampled = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
-            self._quality.blind = RECORDS if scheme.fields else sampled
+            self._quality.blind = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
 
     def batch(self, report: BatchReport) -> None:
         """Count one batch, after its commit; a scrape sees all of it or nothing."""

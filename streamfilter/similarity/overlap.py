@@ -75,21 +75,42 @@ class Postings:
 
     def similar(self, others: Samples, *, threshold: float) -> tuple[I64, I64, F64]:
         """Return (rows of *others*, our rows, similarity) of all pairs from *threshold* on."""
-        left, right = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        if len(self._tokens):
-            for rows, ours in self._candidates(others, threshold):
-                left.append(rows)
-                right.append(ours)
-        rows, ours = np.concatenate(left), np.concatenate(right)
+        shared = np.ceil(threshold * others.sizes - _ROUNDING).astype(np.int64)
+        rows, ours, _ = self._meeting(others, shared, -(-shared // WANTED))
         similarity = jaccard(others, rows, self._samples, ours).similarity
         kept = similarity >= threshold
         return rows[kept], ours[kept], similarity[kept]
 
-    def _candidates(self, others: Samples, threshold: float) -> Iterator[tuple[I64, I64]]:
+    def overlapping(self, others: Samples, *, share: float) -> tuple[I64, I64, F64]:
+        """Return the pairs in which so large a *share* of the smaller set is in the other one.
+
+        Pairs with a set that was cut need one common token only. All tokens are looked up, because
+        a small set shares few of a large one's.
+        """
+        one = np.minimum(others.sizes, 1)
+        rows, ours, common = self._meeting(others, one, one)
+        theirs, own = others.set_sizes[rows], self._samples.set_sizes[ours]
+        cut = (others.sizes[rows] < theirs) | (self._samples.sizes[ours] < own)
+        kept = cut | (common >= share * np.minimum(theirs, own) - _ROUNDING)
+        rows, ours = rows[kept], ours[kept]
+        return rows, ours, jaccard(others, rows, self._samples, ours).similarity
+
+    def _meeting(self, others: Samples, shared: I64, wanted: I64) -> tuple[I64, I64, I64]:
+        """Return the pairs with *shared* common tokens, perhaps others, and what they have found.
+
+        Of each row so many tokens are looked up that such a pair has *wanted* of them in common.
+        """
+        parts = [(np.zeros(0, np.int64),) * 3]
+        if len(self._tokens):
+            parts += self._candidates(others, shared, wanted)
+        rows, ours, common = map(np.concatenate, zip(*parts, strict=True))
+        return rows, ours, common
+
+    def _candidates(
+        self, others: Samples, shared: I64, wanted: I64
+    ) -> Iterator[tuple[I64, I64, I64]]:
         """Yield pairs with enough common tokens, some rows of *others* at a time."""
         sizes = others.sizes
-        shared = np.ceil(threshold * sizes - _ROUNDING).astype(np.int64)
-        wanted = -(-shared // WANTED)
         rows = np.repeat(np.arange(len(sizes)), sizes)
         at = np.searchsorted(self._tokens, others.tokens).clip(max=len(self._tokens) - 1)
         counts = self._starts[at + 1] - self._starts[at]
@@ -106,7 +127,7 @@ class Postings:
         for part in (slice(begin, end) for begin, end in pairwise(bounds) if begin < end):
             yield self._meetings(rows[part], at[part], counts[part], wanted)
 
-    def _meetings(self, rows: I64, at: I64, counts: I64, wanted: I64) -> tuple[I64, I64]:
+    def _meetings(self, rows: I64, at: I64, counts: I64, wanted: I64) -> tuple[I64, I64, I64]:
         gather = slices(self._starts[at], counts)
         width, base = len(self._samples.set_sizes), int(rows[0])
         met = np.bincount(np.repeat((rows - base) * width, counts) + self._owners[gather])
@@ -114,4 +135,4 @@ class Postings:
         left, right = np.divmod(pairs, width)
         left += base
         kept = met[pairs] >= wanted[left]
-        return left[kept], right[kept]
+        return left[kept], right[kept], met[pairs][kept]

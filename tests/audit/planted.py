@@ -1,7 +1,7 @@
 """Streams with planted near-duplicates, judged by the real pipeline on an index in memory."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +50,7 @@ class Run:
             ),
         )
 
-    def step(self, texts: list[str]) -> tuple[Sketches, Judgement, int]:
+    def step(self, texts: list[str], values: Sequence = ()) -> tuple[Sketches, Judgement, int]:
         """Judge and write one batch; return its sketches, judgement and first ordinal."""
         before = self.index.progress
         first, number = before.next_ordinal, before.next_batch
@@ -58,7 +58,7 @@ class Run:
         ids = [str(first + i) for i in range(n)]
         none = np.zeros(n, np.int64)
         batch = Batch(ids, none, np.arange(first, first + n), none - 1)
-        sketches = self.sketcher.sketch(texts)
+        sketches = self.sketcher.sketch(texts, values)
         judgement = judge(
             batch, sketches, index=self.index, policy=self.policy, number=number,
             first_ordinal=first, extent=Extent(before.horizon),

@@ -200,8 +200,8 @@ class Terms:
         deviations, least = self.policy.comparer.deviations, self.wanted
         if deviations == inf:
             return np.ones(len(estimated), np.bool_)
-        if self.policy.containment is not None:
-            least = np.minimum(least, _jaccard_of(self.policy.containment, *self._roles))
+        if (contained := self.contained_from) is not None:
+            least = np.minimum(least, contained)
         if not deviations:
             return np.asarray(estimated >= least)
         both = self.ours + self.theirs
@@ -217,6 +217,15 @@ class Terms:
             return enough, None
         containment = _containment(similarity, *self._roles)
         return enough | (containment >= self.policy.containment), containment
+
+    @property
+    def contained_from(self) -> F64 | None:
+        """Return the similarity from which each pair is a duplicate by containment, above 1: never.
+
+        None: the policy does not use containment.
+        """
+        share = self.policy.containment
+        return None if share is None else _jaccard_of(share, *self._roles)
 
     @property
     def _roles(self) -> tuple[I64, I64]:

@@ -11,7 +11,7 @@ const NAMES = {
 const FIGURES = [
   ["audit_recall", "Recall of different texts", "texts too short to be signed; what the sketcher made of a text is believed"],
   ["audit_recall_equal", "Recall of equal texts", "copies of what is forgotten"],
-  ["audit_precision", "Precision of near-duplicates", "equal texts, compared by 128 bits; verdicts for containment"],
+  ["audit_precision", "Precision of near-duplicates", "equal texts, compared by 128 bits"],
 ];
 const CAUSES = {
   bands: "no key in common", full_buckets: "not listed in a full bucket",

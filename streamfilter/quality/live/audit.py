@@ -4,16 +4,16 @@ Withheld documents were verified, so their matches are known. It is not known ho
 were called unique although the index had a similar one. So the audit chooses a few arrivals by a
 keyed hash. In the background it compares each with every document that was remembered before it,
 one slice of the index at a time. It compares token samples directly, without signatures, bands or
-buckets. It does not check the sketcher (a text that was split wrongly is wrong here too), nor the
-estimate for sets above 1,024 tokens.
+buckets, and records with fields by their score. It does not check the sketcher (a text that was
+split wrongly is wrong here too), nor the estimate for sets above 1,024 tokens.
 
 *Rounds.* While one sample is compared with the index, the next one is gathered from new arrivals.
 A sample holds at most `SAMPLE_MAX` documents, those with the lowest hashes. So memory is bounded,
 whatever the size of the index and the length of a round. Every arrival of a round is equally
 likely to be chosen, which is all that a confidence interval needs (`figures`).
 
-A round has four results. "Similar" means a Jaccard similarity of at least the policy's threshold
-for the pair:
+A round has four results. "Similar" means that the policy calls the pair duplicates: by Jaccard
+similarity, by containment, or by the score of two records:
 
 - *true positive*: withheld as a near-duplicate, and similar to a document before it.
 - *false positive*: withheld as a near-duplicate, and similar to none.
@@ -21,8 +21,9 @@ for the pair:
   the cause (`CAUSES`).
 - *true negative*: judged unique, and similar to none.
 
-Two kinds of arrivals are counted in the round's population, but not compared. Equal texts were
-already compared by 128 bits, and a text withheld for containment claims no similarity.
+Some arrivals are counted in the round's population, but not compared. Equal texts were already
+compared by 128 bits. A known id alone may have decided. A record above 4 KB would take too long: as
+an original, it counts as forgotten.
 
 *Forgetting.* A document that the horizon has passed is on disk until its window is dropped, so the
 audit can still compare with it. If a window is dropped before a sample was compared with it, that
@@ -41,6 +42,7 @@ from dataclasses import dataclass
 from streamfilter.index.protocol import Index
 from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.verdict.policy import MatchPolicy
+from streamfilter.quality.live import audit_sample
 from streamfilter.quality.live.audit_sample import AuditSample
 from streamfilter.quality.live.audit_scan import Round, Scan
 from streamfilter.similarity.columns import I64, KeysOf
@@ -65,13 +67,16 @@ class Audit:
 
     def __init__(self, rates: Rates, policy: MatchPolicy, index: Index, keys_of: KeysOf) -> None:
         """Begin with an empty sample; *index* is read later, a slice at a time."""
-        # The audit compares sets of shingles; records with fields have none.
-        self._rates = OFF if policy.fields else rates
+        self._rates = rates
         self._policy, self._index, self._keys_of = policy, index, keys_of
         self._stored_from = 0
         """First ordinal that the index held when the last batch was written."""
-        self._next = AuditSample.up_to(self._rates.arrivals)
+        self._next = self._sample()
         self._scan: Scan | None = None
+
+    def _sample(self) -> AuditSample:
+        most = audit_sample.RECORDS_MAX if self._policy.fields else audit_sample.SAMPLE_MAX
+        return AuditSample.up_to(self._rates.arrivals, most)
 
     @property
     def waiting(self) -> bool:
@@ -107,7 +112,7 @@ class Audit:
     def _end_windows(self, stored_from: int) -> None:
         """Begin anew where documents have gone, with their window, before they were compared."""
         if stored_from > self._stored_from:
-            self._next = AuditSample.up_to(self._rates.arrivals)
+            self._next = self._sample()
             if self._scan is not None and self._scan.cursor < stored_from:
                 self._scan = None
         self._stored_from = stored_from
@@ -118,7 +123,7 @@ class Audit:
             if not self._next.size:
                 return None
             self._scan = Scan(self._next.closed(), self._policy, self._keys_of)
-            self._next = AuditSample.up_to(self._rates.arrivals)
+            self._next = self._sample()
         if not self._scan.slice(self._index):
             return None
         ended, self._scan = self._scan, None

@@ -14,14 +14,18 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.verdict.decision import CONTAINMENTS
+from streamfilter.matching.verdict.decision import SAME_ID
 from streamfilter.model import Decision, Verdict
-from streamfilter.similarity.columns import F64, I64, U8, U64, Contents
+from streamfilter.similarity.columns import F64, I64, U8, U64, Contents, Flags
 from streamfilter.similarity.hashing import finalise
 from streamfilter.similarity.sketch import Sketches
 
 SAMPLE_MAX = 2_000
 """Chosen arrivals of one round. They take at most 8 MiB, and the next round's as much again."""
+RECORDS_MAX = 400
+"""The same of records with fields: a pair of them takes a microsecond, not some nanoseconds."""
+PAYLOAD_MAX = 4_096
+"""Bytes of a record that is audited: bounds the memory, and the time of a comparison."""
 BINS = 20
 """Similarities are counted in 20 ranges of .05."""
 
@@ -41,7 +45,7 @@ class ArrivalKind(IntEnum):
     NEAR = 1
     EXACT = 2
     OTHER = 3
-    """Withheld for containment, too short to be signed, or not comparable any more."""
+    """Withheld by its id, too short to be signed, too large, or not comparable any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class AuditSample:
     """The arrivals of a round, and the chosen ones with the lowest hashes."""
 
     limit: int
+    most: int = SAMPLE_MAX
     population: Counter[ArrivalKind] = field(default_factory=Counter)
     uncertain: int = 0
     """Near-duplicates whose probability of being wrong is above `CERTAIN`."""
@@ -93,9 +98,9 @@ class AuditSample:
     forgotten: int = 0
 
     @classmethod
-    def up_to(cls, share: float) -> AuditSample:
-        """Begin a sample of at most *share* of the arrivals."""
-        return cls(min(_ALL, int(share * _ALL)))
+    def up_to(cls, share: float, most: int) -> AuditSample:
+        """Begin a sample of at most *share* of the arrivals, and at most so many."""
+        return cls(min(_ALL, int(share * _ALL)), most)
 
     def take(
         self, sketches: Sketches, decisions: list[Decision], first: int, *, since: I64 | None = None
@@ -104,7 +109,7 @@ class AuditSample:
         contents = sketches.contents
         signed = contents.set_sizes > 0
         kinds = np.array([_kind(decision) for decision in decisions], np.int8)
-        kinds[~signed] = ArrivalKind.OTHER
+        kinds[~signed | large(contents)] = ArrivalKind.OTHER
         counts = np.bincount(kinds, minlength=len(ArrivalKind)).tolist()
         self.population.update(dict(zip(ArrivalKind, counts, strict=True)))
         near = np.flatnonzero(kinds == ArrivalKind.NEAR)
@@ -124,14 +129,14 @@ class AuditSample:
             doubts[rows], contents.at(rows),
         ))  # fmt: skip
         self.size += len(rows)
-        if self.size > 2 * SAMPLE_MAX:
+        if self.size > 2 * self.most:
             self._lower()
 
     def _lower(self) -> None:
-        """Keep only the `SAMPLE_MAX` lowest hashes; the limit is just below the first one cut."""
+        """Keep the `most` lowest hashes; the limit is just below the first one cut."""
         hashes = np.concatenate([part.hashes for part in self.parts])
-        if len(hashes) > SAMPLE_MAX:
-            self.limit = int(np.partition(hashes, SAMPLE_MAX)[SAMPLE_MAX]) - 1
+        if len(hashes) > self.most:
+            self.limit = int(np.partition(hashes, self.most)[self.most]) - 1
         whole = _joined(self.parts)
         self.parts = [whole.where(np.flatnonzero(whole.hashes <= np.uint64(self.limit)))]
         self.size = len(self.parts[0].hashes)
@@ -151,8 +156,15 @@ def _kind(decision: Decision) -> int:
     if verdict is _UNIQUE:
         return 0
     if verdict is _NEAR:
-        return 3 if decision.method in CONTAINMENTS else 1
-    return 2 if verdict is _EXACT else 3
+        return 1
+    return 2 if verdict is _EXACT and decision.method != SAME_ID else 3
+
+
+def large(contents: Contents) -> Flags:
+    """Return which records are too large to be audited."""
+    if not contents.payloads:
+        return np.zeros(len(contents), np.bool_)
+    return np.array([len(payload) > PAYLOAD_MAX for payload in contents.payloads], np.bool_)
 
 
 def bins_of(similarity: F64) -> I64:

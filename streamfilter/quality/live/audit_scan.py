@@ -12,16 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.entities.scoring import RecordColumns, similar_records
 from streamfilter.index.protocol import Documents, Index
 from streamfilter.matching.blocking.candidates import collect
-from streamfilter.matching.verdict.policy import MatchPolicy
-from streamfilter.quality.live.audit_sample import ArrivalKind, AuditSample
-from streamfilter.similarity.columns import F64, I64, U64, Flags, KeysOf
+from streamfilter.matching.verdict.policy import MatchPolicy, Terms
+from streamfilter.quality.live.audit_sample import ArrivalKind, AuditSample, large
+from streamfilter.similarity.columns import F64, I64, U64, Contents, Flags, KeysOf
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen
+from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
-SLICE_ORDINALS = 128
-"""Ordinals read at a time. A batch waits for one slice at most, which takes some milliseconds."""
+SLICE_ORDINALS, SLICE_RECORDS = 128, 16
+"""Ordinals read at a time: of texts, of records with fields. A batch waits for one slice at most,
+which takes some milliseconds."""
 MARGIN = 0.05
 """The similarity of cut sets is an estimate from up to 1,024 tokens; this is four standard errors.
 If it is closer to the threshold, the audit does not know the truth. It reads the samples that the
@@ -116,7 +119,10 @@ class Scan:
         n = len(self._chosen.hashes)
         self._ours = self._chosen.contents
         self._keys = keys_of(self._ours)
-        self._postings, self._screen = Postings(self._ours.samples), Screen(self._ours.samples)
+        if policy.fields:
+            self._records = RecordColumns.of(self._ours.payloads, len(policy.fields))
+        else:
+            self._postings, self._screen = Postings(self._ours.samples), Screen(self._ours.samples)
         self.cursor = int(self._chosen.horizons.min()) if n else 0
         """The next ordinal to compare with."""
         self._end = int(self._chosen.ordinals.max(initial=0))
@@ -131,7 +137,8 @@ class Scan:
 
     def slice(self, index: Index) -> bool:
         """Compare with the next documents; return whether all have been compared."""
-        end = min(self.cursor + SLICE_ORDINALS, self._end)
+        size = SLICE_RECORDS if self._policy.fields else SLICE_ORDINALS
+        end = min(self.cursor + size, self._end)
         if self.cursor < end:
             self._compare(index.fetch(np.arange(self.cursor, end)))
         self.cursor = end
@@ -143,26 +150,48 @@ class Scan:
         reached = np.searchsorted(np.sort(chosen.horizons), documents.ordinals, "right")
         self._comparisons += int((reached - earlier).sum())
         self._named[self._names(documents.ordinals)] = 0
-        samples = documents.contents.samples
-        cut = documents.contents.set_sizes > policy.whole_up_to
-        least = policy.threshold if policy.by_size else float(policy.terms(_NONE, _NONE).wanted)
-        if self._cut.any() or cut.any():
-            least -= MARGIN
-        hopeful = np.flatnonzero(self._screen.covers(samples, threshold=least))
-        if not hopeful.size:
-            return
-        rows, ours, similarity = self._postings.similar(samples.at(hopeful), threshold=least)
-        rows = hopeful[rows]
+        theirs = documents.contents
+        cut = theirs.set_sizes > policy.whole_up_to
+        rows, ours, similarity = self._pairs(theirs, cut)
         seen = documents.ordinals[rows] < chosen.ordinals[ours]
         seen &= documents.ordinals[rows] >= chosen.horizons[ours]
-        if self._ours.agreeing:
-            seen &= documents.contents.agreement[rows] == self._ours.agreement[ours]
-        wanted = policy.terms(samples.set_sizes[rows], self._ours.set_sizes[ours]).wanted
-        close = np.abs(similarity - wanted) < MARGIN
+        seen &= self._comparable(theirs, rows, ours)
+        terms = policy.terms(self._ours.set_sizes[ours], theirs.set_sizes[rows])
+        enough, close = terms.reached_by(similarity)[0], _close(terms, similarity)
         self._whole[ours[seen & close & (cut[rows] | self._cut[ours])]] = False
-        kept = seen & (similarity >= wanted)
+        kept = seen & enough
         if kept.any():
             self._keep(documents, rows[kept], ours[kept], similarity[kept])
+
+    def _pairs(self, theirs: Contents, cut: Flags) -> tuple[I64, I64, F64]:
+        """Return (their row, our row, similarity) of all pairs that may be similar enough."""
+        policy = self._policy
+        least = policy.threshold if policy.by_size else float(policy.terms(_NONE, _NONE).wanted)
+        if policy.fields:
+            small = np.flatnonzero(~large(theirs))
+            self.sample.forgotten += len(theirs) - len(small)
+            columns = RecordColumns.of(theirs.at(small).payloads, len(policy.fields))
+            rules = policy.field_rules
+            ours, rows, score = similar_records(self._records, columns, rules, threshold=least)
+            return small[rows], ours, score
+        if self._cut.any() or cut.any():
+            least -= MARGIN
+        if policy.containment is not None:
+            share = min(least, policy.containment)
+            return self._postings.overlapping(theirs.samples, share=share)
+        hopeful = np.flatnonzero(self._screen.covers(theirs.samples, threshold=least))
+        if not hopeful.size:
+            return _NONE, _NONE, np.zeros(0)
+        found = self._postings.similar(theirs.samples.at(hopeful), threshold=least)
+        return hopeful[found[0]], found[1], found[2]
+
+    def _comparable(self, theirs: Contents, rows: I64, ours: I64) -> Flags:
+        """Return which pairs agree in what they must. Only records have their scope beside them."""
+        count = theirs.digests.shape[1] if self._policy.fields else theirs.agreeing
+        if not count:
+            return np.ones(len(rows), np.bool_)
+        equal = theirs.digests[rows, :count] == self._ours.digests[ours, :count]
+        return np.asarray(equal.all(axis=1))
 
     def _names(self, ordinals: I64) -> Flags:
         """Return which arrivals' evidence names one of the rising *ordinals*."""
@@ -225,6 +254,15 @@ class Scan:
                 listed = set(listing.ordinals[listing.rows == i].tolist())
                 causes[row] = CAUSES.index(_cause(self._reached[row], listed))
         return causes
+
+
+def _close(terms: Terms, similarity: F64) -> Flags:
+    """Return which estimates from cut sets are within four standard errors of what decides."""
+    close: Flags = np.abs(similarity - terms.wanted) < MARGIN
+    if (least := terms.contained_from) is not None:
+        errors = np.sqrt(least * (1 - np.minimum(least, 1.0)) / SAMPLE_TOKENS)
+        close |= np.abs(similarity - least) < 4 * errors
+    return close
 
 
 def _cause(reached: dict[int, bool], listed: set[int]) -> str:

@@ -137,11 +137,6 @@ def _pooled(rounds: Iterable[Round]) -> int:
 SAMPLED = (
     "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
 )
-RECORDS = (
-    "records are scored by their fields: the audit, which compares sets of shingles, is off. "
-    "held_out_valid_share estimates the precision (input.held_out); recall is not measured live, "
-    "and evaluate --sample counts the pairs of a sample that share no key"
-)
 UNSEEN = "no duplicate was audited yet; with audit.arrivals 0 none ever will be"
 CUT = (
     "some sets have more than 1,024 shingles and were cut: within .05 of the threshold the audit, "
@@ -150,8 +145,8 @@ CUT = (
 WITHIN = 0.05
 """Tolerance: a stated error probability is calibrated if the true share of errors is this close."""
 FORGOTTEN = (
-    "tombstones or updates removed documents before they were looked at: misses of those are not "
-    "seen"
+    "tombstones or updates removed documents before they were looked at, or records were too large "
+    "to be looked at: misses of those are not seen"
 )
 
 
