@@ -14,7 +14,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.verdict.decision import SAME_ID
+from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
 from streamfilter.model import Decision, Verdict
 from streamfilter.similarity.columns import F64, I64, U8, U64, Contents, Flags
 from streamfilter.similarity.hashing import finalise
@@ -45,7 +45,7 @@ class ArrivalKind(IntEnum):
     NEAR = 1
     EXACT = 2
     OTHER = 3
-    """Withheld by its id, too short to be signed, too large, or not comparable any more."""
+    """Withheld by an id or a field, too short to be signed, too large, or not comparable now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,7 @@ class AuditSample:
         return self
 
 
+_OF_NO_TEXT = SAME_ID, SAME_FIELD
 _UNIQUE, _NEAR, _EXACT = Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.EXACT_DUPLICATE
 
 
@@ -155,9 +156,9 @@ def _kind(decision: Decision) -> int:
     verdict = decision.verdict
     if verdict is _UNIQUE:
         return 0
-    if verdict is _NEAR:
-        return 1
-    return 2 if verdict is _EXACT and decision.method != SAME_ID else 3
+    if decision.method in _OF_NO_TEXT:
+        return 3
+    return 1 if verdict is _NEAR else 2 if verdict is _EXACT else 3
 
 
 def large(contents: Contents) -> Flags:

@@ -187,7 +187,9 @@ class Scan:
 
     def _comparable(self, theirs: Contents, rows: I64, ours: I64) -> Flags:
         """Return which pairs agree in what they must. Only records have their scope beside them."""
-        count = theirs.digests.shape[1] if self._policy.fields else theirs.agreeing
+        count = theirs.agreeing
+        if self._policy.fields:
+            count = max(theirs.digests.shape[1] - len(self._policy.also_same), 0)
         if not count:
             return np.ones(len(rows), np.bool_)
         equal = theirs.digests[rows, :count] == self._ours.digests[ours, :count]
