@@ -110,6 +110,7 @@ def test_after_an_abort_a_revoke_drops_the_batch_and_what_gets_the_task_starts_w
     world.turn()
     assert world.health.status.state is State.STANDBY
     assert world.log.calls[-1] == "close"
+    assert world.metrics.value("rebalances_total", "lost") == 1
     world.log.calls.clear()
     world.membership.moves.append(GAINED)
     world.until(20)
