@@ -79,7 +79,7 @@ def explain(
     candidates = collect(levels, columns=sketches.keys.shape[1])
     too_old = candidates.where((candidates.ordinals >= since) & (candidates.ordinals < reach))
     candidates = candidates.where(meets(candidates.rows, candidates.ordinals))
-    named = named_by(index, sketches.contents)
+    named = named_by(index, sketches.contents, reach)
     too_old = merged(too_old, named.where(named.ordinals < min(reach, before)))
     named = named.where(meets(named.rows, named.ordinals))
     if len(named):  # nothing else is looked at

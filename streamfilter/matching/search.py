@@ -65,11 +65,13 @@ def met_in(
     return buckets.levels_beside(found)
 
 
-def candidates_of(index: Readable, sketches: Sketches, *, but_for: I64 | None = None) -> Candidates:
+def candidates_of(
+    index: Readable, sketches: Sketches, *, but_for: I64 | None = None, reach: int = 0
+) -> Candidates:
     """Return the remembered documents that share a key, or the text, with each row of *sketches*.
 
     A search finds equal short texts, whatever the policy's ``short_text`` is. *but_for* (n,) is the
-    ordinal of each row's own document, which is left out.
+    ordinal of each row's own document, which is left out. *reach* is that of `named_by`.
     """
 
     def meets(rows: I64, ordinals: I64) -> Flags:
@@ -78,26 +80,28 @@ def candidates_of(index: Readable, sketches: Sketches, *, but_for: I64 | None = 
 
     found = collect(met_in(index, sketches, meets), columns=sketches.keys.shape[1])
     if sketches.contents.also:
-        found = merged(found, named_by(index, sketches.contents))
+        found = merged(found, named_by(index, sketches.contents, reach))
     return found.where(meets(found.rows, found.ordinals))
 
 
-def named_by(index: Readable, contents: Contents) -> Candidates:
+def named_by(index: Readable, contents: Contents, reach: int = 0) -> Candidates:
     """Return the remembered documents with a value of `verify.also_same` of each row.
 
-    Of each value these are the `NAMED_MAX` oldest: a thousand records of one address would be half
-    a million pairs.
+    Of each value these are the `NAMED_MAX` oldest, and the oldest from *reach* on: those before may
+    all be too old. A thousand records of one address would be half a million pairs.
     """
     if not contents.also:
         return NOBODY
     names = values_of(contents)
-    distinct_names = list(dict.fromkeys(name for each in names for name in each))
-    answers = index.named(distinct_names, NAMED_MAX, index.progress.horizon)
-    known = dict(zip(distinct_names, answers, strict=True))
+    known: dict[bytes, set[int]] = {name: set() for each in names for name in each}
+    horizon = index.progress.horizon
+    for since in {horizon, max(horizon, reach)}:
+        for name, ordinals in zip(known, index.named([*known], NAMED_MAX, since), strict=True):
+            known[name].update(ordinals.tolist())
     found = [
         (row, ordinal)
         for row, each in enumerate(names)
-        for ordinal in sorted({o for name in each for o in known[name].tolist()})
+        for ordinal in sorted({o for name in each for o in known[name]})
     ]
     rows, ordinals = np.array(found, np.int64).reshape(-1, 2).T
     none = np.zeros(len(rows), np.int64)
@@ -116,7 +120,7 @@ def search(
     index: Readable, sketches: Sketches, *, policy: MatchPolicy, reach: int = 0
 ) -> list[list[Candidate]]:
     """Return for each row its candidates: most similar first, then the oldest."""
-    candidates = candidates_of(index, sketches)
+    candidates = candidates_of(index, sketches, reach=reach)
     stored = index.fetch(distinct(candidates.ordinals))
     outcome = compared(sketches.contents, candidates, stored, policy=policy)
     found: list[list[Candidate]] = [[] for _ in range(len(sketches))]

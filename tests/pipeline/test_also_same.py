@@ -88,6 +88,11 @@ def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_c
         as_of=index.marks_covering(batch.partitions, batch.offsets),
     )  # fmt: skip
     assert [*map(plain, again.decisions)] == [*map(plain, decisions[200:])]
+    asked = SKETCHER.sketch(["another text"], [(None, '"u"')])
+    told = explain(index, asked, policy=policy, reach=2_598)
+    assert told.reason == "of d2598: the values of /url are equal (verify.also_same)"
+    (found,) = search(index, asked, policy=policy, reach=2_598)
+    assert [each.id for each in found if each.confirmed] == ["d2598"]
 
 
 def digests(values: object, *settings: str, scheme_of_settings: bool = True) -> list[int]:
