@@ -12,13 +12,17 @@ import pytest
 from streamfilter.assembly import policy_for, reader_for
 from streamfilter.config.loading import load_config
 from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes
+from streamfilter.matching.batch import Prepared, Rules, decide
+from streamfilter.matching.blocking.forgetting import FORGET_MAX
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.explanation import beside, explain
 from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.matching.search import search
 from streamfilter.matching.verdict.decision import Fate
-from streamfilter.model import Record, Source
+from streamfilter.model import Reason, Record, Source, Unjudged, Verdict
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.stops import ConfigError
@@ -93,6 +97,24 @@ def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_c
     assert told.reason == "of d2598: the values of /url are equal (verify.also_same)"
     (found,) = search(index, asked, policy=policy, reach=2_598)
     assert [each.id for each in found if each.confirmed] == ["d2598"]
+
+
+def test_a_document_with_the_value_is_found_behind_as_many_as_one_batch_forgets():
+    """So many with one value come together if verify.within is removed."""
+    index, n = MemoryIndex(BOTH.widths, ids=True), FORGET_MAX + 1
+    same = [(None, '"u"')] * n
+    stored = SKETCHER.sketch(["one two three four"] * n, same)
+    documents = batch_of(["a"] * FORGET_MAX + ["b"], range(n)).documents(
+        stored.contents, number=0, first_ordinal=0
+    )
+    index.apply(Changes(Progress(next_batch=1, next_ordinal=n), Additions(documents, stored.keys)))
+    tombstone = {0: Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, ("a",))}
+    arriving = SKETCHER.sketch(["another text"], same[:1])
+    prepared = Prepared([None] * 2, tombstone, [1], batch_of(["c"], [n]), arriving)
+    rules = Rules(MatchPolicy(also_same=BOTH.also_same), lambda p, o: Source("t", p, o))
+    decided = decide(prepared, index, rules, number=1, first_ordinal=n, reread=False)
+    assert len(decided.forgotten.stored) == FORGET_MAX
+    assert decided.outcomes[1].match.document_id == "b"
 
 
 def digests(values: object, *settings: str, scheme_of_settings: bool = True) -> list[int]:

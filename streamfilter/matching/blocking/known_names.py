@@ -22,6 +22,7 @@ from streamfilter.matching.blocking.visibility import Visibility
 from streamfilter.similarity.columns import I64, Flags
 
 NONE = -1
+ASKED = FORGET_MAX + 1  # documents of a name: a batch forgets at most all but one of them
 
 
 def names_in(ours: Documents, *, by_id: bool) -> list[tuple[bytes, ...]]:
@@ -40,7 +41,7 @@ def remembered_under(names: Sequence[Sequence[bytes]], visible: Visibility, inde
     distinct = list(dict.fromkeys(name for each in names for name in each))
     # Documents that the horizon has passed are still stored, and may be more than we read.
     since = int(visible.since.min(initial=NEVER))
-    named = dict(zip(distinct, index.named(distinct, FORGET_MAX, since), strict=True))
+    named = dict(zip(distinct, index.named(distinct, ASKED, since), strict=True))
     found = np.full(len(names), NONE)
     for row, each in enumerate(names):
         seen = [s for name in each if (s := _oldest(row, name, named[name], visible, index)) > NONE]
@@ -53,8 +54,8 @@ def _oldest(row: int, name: bytes, ordinals: I64, visible: Visibility, index: In
     if not len(ordinals):
         return NONE
     seen = ordinals[visible.meets(np.full(len(ordinals), row), ordinals)]
-    if not len(seen) and len(ordinals) == FORGET_MAX:  # all may be older than what the row sees
-        (ordinals,) = index.named([name], FORGET_MAX, int(visible.since[row]))
+    if not len(seen) and len(ordinals) == ASKED:  # all may be older than what the row sees
+        (ordinals,) = index.named([name], ASKED, int(visible.since[row]))
         seen = ordinals[visible.meets(np.full(len(ordinals), row), ordinals)]
     return int(seen[0]) if len(seen) else NONE
 
