@@ -1,6 +1,7 @@
 """The kernel equals numpy to the bit, refuses what cannot be, and no start depends on it."""
 
 import ctypes
+import fcntl
 import os
 import random
 import re
@@ -206,13 +207,64 @@ def test_without_a_compiler_numpy_signs_and_says_why(cache, monkeypatch):
     )
 
 
-def test_a_compiler_that_fails_is_quoted(cache, tmp_path, monkeypatch):
+COMPILERS = {
+    "fails": ("echo 'stdint.h: not here'; exit 1", "{} fails: stdint.h: not here"),
+    "says nothing": ("exit 4", "{} fails: its exit status is 4"),
+    "writes nothing": (":", "{} makes no library"),
+    "hangs": ("sleep 600 & echo $! > pid; wait", "{} takes over 1 s"),
+    "writes garbage": (
+        'while [ $1 != -o ]; do shift; done; echo garbage > "$2"',
+        "too short; remove",
+    ),
+    "compiles another source": (
+        'while [ $1 != -o ]; do shift; done; echo "int x;" | gcc -shared -xc -o "$2" -',
+        "has not all functions of the kernel; remove it",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", COMPILERS)
+def test_a_compiler_that_does_not_do_it_is_named(cache, tmp_path, monkeypatch, what):
+    does, why = COMPILERS[what]
     compiler = tmp_path / "cc"
-    compiler.write_text("#!/bin/sh\necho 'stdint.h: not here' >&2; exit 1\n")
+    compiler.write_text(f"#!/bin/sh\nexec >&2\ncd {tmp_path}\n{does}\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert signs().why == f"{compiler} fails: stdint.h: not here"
-    assert not [*cache.iterdir()], "nothing is left behind"
+    monkeypatch.setattr(library, "COMPILE_SECONDS", 1.0)
+    assert why.format(compiler) in signs().why
+    assert choice.environment()[choice.VARIABLE] == OFF, "a worker does not try it again"
+    assert not [*cache.glob(".*")], "nothing is left behind"
+    if what == "hangs":
+        state = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+        assert not state.exists() or state.read_text().split()[2] == "Z", "its child was killed"
+
+
+def test_the_next_compilation_removes_what_a_kill_and_old_versions_left(cache):
+    (cache / ".kernel-killed").mkdir(parents=True)
+    (cache / ".kernel-killed" / "kernel.so").touch()
+    for number in range(9):
+        old = cache / f"kernel-{number}.so"
+        old.touch()
+        os.utime(old, (number, number))
+    cache.chmod(0o700)
+    compiling = os.open(cache, os.O_RDONLY)
+    fcntl.flock(compiling, fcntl.LOCK_SH)
+    library.compile_to(cache / "ours.so")
+    assert len([*cache.iterdir()]) == 11, "they may be another process's"
+    os.close(compiling)
+    assert signs().kernel is not None
+    kept = {f"kernel-{number}.so" for number in range(2, 9)} | {"ours.so", library.file_name()}
+    assert {each.name for each in cache.iterdir()} == kept
+
+
+def test_a_variable_that_means_nothing_is_not_taken_for_auto():
+    script = "from streamfilter.similarity.kernel.choice import choice; print(choice())"
+    for value, kernel in (("0", "numpy (batch.kernel is 0)"), ("", "C kernel")):
+        told = subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | {choice.VARIABLE: value},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert told.stdout.startswith(kernel)
 
 
 def test_without_a_folder_that_can_be_written_numpy_signs(tmp_path, monkeypatch, cache):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "STREAMFILTER_BATCH__KERNEL"
 AUTO, OFF = "auto", "off"
-_setting = os.environ.get(VARIABLE, AUTO)
+_setting = os.environ.get(VARIABLE) or AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Choice:
 
 def choice() -> Choice:
     """Return the choice of this process; the first call compiles and loads the library."""
-    return Choice(None, "batch.kernel is off") if _setting == OFF else _found()
+    return _found() if _setting == AUTO else Choice(None, f"batch.kernel is {_setting}")
 
 
 def kernel() -> Kernel | None:
     """Return the kernel, or None if numpy does the work."""
-    return None if _setting == OFF else _found().kernel
+    return _found().kernel if _setting == AUTO else None
 
 
 def choose(setting: str) -> None:
@@ -62,8 +62,11 @@ def chosen(setting: str) -> Iterator[Choice]:
 
 
 def environment() -> dict[str, str]:
-    """Return our environment for a worker process, which makes the same choice."""
-    return {**os.environ, VARIABLE: _setting}
+    """Return our environment for a worker process, which makes the same choice.
+
+    Where we found no kernel, no worker waits for the compiler again.
+    """
+    return {**os.environ, VARIABLE: OFF if kernel() is None else AUTO}
 
 
 @lru_cache(maxsize=1)

@@ -15,10 +15,11 @@ import ctypes
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streamfilter.similarity.kernel.calls import SOURCE_DIGEST
+from streamfilter.similarity.kernel.calls import ARGUMENTS, SOURCE_DIGEST
 
 SOURCE = Path(__file__).with_name("kernel.c")
 COMPILERS = ("cc", "gcc", "clang")
@@ -27,6 +28,11 @@ FLAGS = ("-std=c11", "-O3", "-shared", "-fPIC", "-fvisibility=hidden")
 COMPILE_SECONDS = 60.0
 BYTES_MAX = 4 << 20
 DIGEST_BYTES = 16
+SAID_BYTES = 1_000
+HIDDEN = ".kernel-"  # a folder in which one process compiles
+KEPT = 7
+"""Libraries of other versions and machines in the same cache folder: so many of the newest stay."""
+CURE = "remove it, or set batch.kernel: off"
 WORD_BYTES = 8
 
 
@@ -119,8 +125,9 @@ def loaded(path: Path) -> ctypes.CDLL:
     """Return the library in the file at *path*.
 
     Raises:
-        OSError: it cannot be read, or is for another machine.
+        OSError: it cannot be read.
         DamagedError: it is cut short or damaged.
+        NoLibraryError: it is for another machine, or is no kernel.
     """
     with open(path, "rb") as file:
         content = file.read(BYTES_MAX)
@@ -128,7 +135,13 @@ def loaded(path: Path) -> ctypes.CDLL:
         raise DamagedError(f"{path} is damaged; remove it")
     if path.parent != SOURCE.parent:
         _require_ours(path)
-    return ctypes.CDLL(str(path))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise NoLibraryError(f"{error}; {CURE}") from None
+    if not all(hasattr(library, f"sf_{name}") for name in ARGUMENTS):
+        raise NoLibraryError(f"{path} has not all functions of the kernel; {CURE}")
+    return library
 
 
 def _digest(content: bytes) -> bytes:
@@ -138,33 +151,81 @@ def _digest(content: bytes) -> bytes:
 def compile_to(path: Path, flags: Sequence[str] = FLAGS) -> None:
     """Compile the kernel to the file *path*; a kill leaves the old file, or the new one.
 
+    It may also leave a hidden folder, which the next compilation removes.
+
     Raises:
         OSError: the folder cannot be written.
         NoLibraryError: there is no compiler, or it fails.
     """
     import shutil
-    import subprocess
     import tempfile
 
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise NoLibraryError(f"no C compiler is found: none of {', '.join(COMPILERS)} is in PATH")
-    with tempfile.TemporaryDirectory(prefix=".kernel-", dir=path.parent) as folder:
+    with (
+        _swept(path),
+        tempfile.TemporaryDirectory(prefix=HIDDEN, dir=path.parent) as folder,
+    ):
         made, read = Path(folder, "kernel.so"), Path(folder, SOURCE.name)
         read.write_bytes(source())
-        command = [compiler, *flags, "-o", str(made), str(read)]
-        try:
-            subprocess.run(
-                command, check=True, capture_output=True, stdin=subprocess.DEVNULL,
-                timeout=COMPILE_SECONDS,
-            )  # fmt: skip
-        except subprocess.SubprocessError as error:
-            said = (getattr(error, "stderr", None) or b"").decode(errors="replace").splitlines()
-            raise NoLibraryError(f"{compiler} fails: {said[0] if said else error}") from None
+        _compile([compiler, *flags, "-o", str(made), str(read)], Path(folder, "errors"))
+        if not made.is_file():
+            raise NoLibraryError(f"{compiler} makes no library")
         content = made.read_bytes()
         made.write_bytes(content + _digest(content))
         made.chmod(0o755)
         made.replace(path)
+
+
+@contextmanager
+def _swept(path: Path) -> Iterator[None]:
+    """Remove what killed compilations and old versions left, unless another process compiles.
+
+    Whoever compiles shares the folder's lock, which ends with the process. On a file system without
+    such locks nothing is removed.
+    """
+    import fcntl
+    import shutil
+
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in path.parent.glob(f"{HIDDEN}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            others = set(path.parent.glob("kernel-*.so")) - {path}
+            for old in sorted(others, key=lambda each: each.stat().st_mtime)[:-KEPT]:
+                old.unlink()
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _compile(command: list[str], errors: Path) -> None:
+    """Run the compiler, and no longer than `COMPILE_SECONDS`; what it says goes to a file."""
+    import signal
+    import subprocess
+
+    with (
+        open(errors, "wb") as file,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        ) as process,
+    ):
+        try:
+            status = process.wait(COMPILE_SECONDS)
+        except BaseException as error:  # Ctrl-C, too: its children would run on
+            os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise NoLibraryError(f"{command[0]} takes over {COMPILE_SECONDS:g} s") from None
+    if status:
+        with open(errors, "rb") as written:
+            said = written.readline(SAID_BYTES).decode(errors="replace").strip()
+        raise NoLibraryError(f"{command[0]} fails: {said or f'its exit status is {status}'}")
 
 
 if __name__ == "__main__":
