@@ -24,6 +24,8 @@ from streamfilter.process.limits import small_limits
 from streamfilter.similarity.kernel.choice import choice
 from streamfilter.stops import ConfigError, MissingExtra, Problem, Refused, Temporary, counted
 
+_JUDGES = ("input", "index.scope_field", "similarity", "verify")
+"""Settings of the reader and of the policy, which are not made where one of them is wrong."""
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 
 
@@ -89,8 +91,8 @@ class Preflight:
             f"{scheme.fingerprint} ({asked})"
         )
 
-    def has(self, section: str) -> bool:
-        """Return whether a setting of *section* is wrong; an empty one stands for any setting."""
+    def has(self, *section: str) -> bool:
+        """Return whether a setting of a *section* is wrong; an empty one stands for any setting."""
         return any(each.key.startswith(section) for each in self.problems if not each.warning)
 
 
@@ -128,7 +130,7 @@ def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
     topical = topics.inspect(config, made=found.made)
     found.problems += [p for p in topical if not (known and p.key.startswith("input.topic"))]
     found.problems += _limits(config)
-    if not found.has("input"):
+    if not found.has(*_JUDGES):
         found.problems += check_records(config)
     if retention_for(config).limited:
         more, found.kept = check_changelog(config)
@@ -155,7 +157,7 @@ def _properties(config: Config, known: list[Problem]) -> list[Problem]:
 
 def _format(reading: Reading) -> list[Problem]:
     """Return what the input's format needs and does not have; nothing if its settings are wrong."""
-    if any(each.key.startswith(("input", "index.scope_field")) for each in reading.problems):
+    if any(each.key.startswith(_JUDGES) for each in reading.problems):
         return []
     try:
         reader_for(reading.config)

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("alone")
 def test_a_right_configuration_is_answered_with_what_it_will_do(capsys):
     assert cli.main(["check"]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("ok: documents → documents.unique")
+    signing, answer = told.splitlines()
+    assert signing.startswith("signing: ")
+    assert answer.startswith("ok: documents → documents.unique")
     assert "16 bands x 6 rows" in told
 
 
@@ -43,6 +45,14 @@ def test_all_problems_come_in_one_run_each_with_key_and_cure(capsys):
     assert "no.such.property" in told
     assert "fetch.min.bytes" in told
     assert "16 x 6 finds .992" in told
+
+
+@pytest.mark.parametrize("setting", ["agree_on", "also_same"])
+def test_a_list_of_fields_that_overlap_is_a_problem_and_no_bug(setting, capsys):
+    assert cli.main(["check", "--set", f"verify.{setting}=[/text/url]"]) == 78
+    told = capsys.readouterr().out
+    assert f"verify.{setting}: /text/url is within /text" in told
+    assert told.endswith("1 problem found\n")
 
 
 def test_json_tells_the_same_to_programs_and_masks_secrets(capsys):
