@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class Matches:
                 found += [(index, each) for each in others if each.confirmed]
             if not known:
                 raise unknown(asked.id, state)
-            found.sort(key=lambda each: (-each[1].finding.similarity, each[1].ordinal))
+            found.sort(key=lambda each: _rank(each[1]))
             return cls({
                 "threshold": indexes[0].policy.threshold,
                 "documents": sum(len(index.view) for index in indexes),
@@ -85,6 +86,12 @@ class Matches:
             number = f"{each['similarity']:.4f}{'' if each['exact'] else ' (estimated)'}"
             lines.append(f"  {number}  {each['id']:<{width}}  {how:>9}  {source}")
         return "\n".join(map(inline, lines))
+
+
+def _rank(found: Candidate) -> tuple[float, int]:
+    """Order matches as the filter does: the oldest by a field, then the most similar."""
+    same_field = found.finding.fate is Fate.SAME_FIELD
+    return -inf if same_field else -found.finding.similarity, found.ordinal
 
 
 def _match(index: OpenIndex, found: Candidate) -> dict[str, object]:

@@ -74,6 +74,26 @@ def test_explain_names_bands_candidates_and_the_comparison_that_decided(capsys, 
     assert run(capsys, "explain", "--state", str(state), SECOND)[1].count("band") >= 2
 
 
+def test_a_query_and_an_explanation_name_the_oldest_document_with_the_same_field(capsys, tmp_path):
+    rows = [("a", OTHER, "u"), ("b", FIRST, "v"), ("c", STORY, "u2")]
+    lines = [json.dumps({"id": id_, "text": text, "url": url}) for id_, text, url in rows]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    out = [f"--{name}={tmp_path / name}" for name in ("unique", "duplicates", "state")]
+    given = ("--set", "verify.also_same=[/url]")
+    assert main(["filter", str(tmp_path / "in.jsonl"), *out, *given]) == 0
+    capsys.readouterr()
+    asked = ("--state", str(tmp_path / "state"), SECOND, "--field", "/url=u")
+    told = ask(capsys, "explain", *asked)
+    assert (told["verdict"], [each["id"] for each in told["candidates"]]) == (
+        "exact_duplicate", ["a"]
+    )  # fmt: skip
+    matches = ask(capsys, "query", *asked)["matches"]
+    assert [(each["id"], each["fate"]) for each in matches] == [("a", "same_field"), ("b", "match")]
+    for field in ("/title=u", "/url"):
+        code, _, said = run(capsys, "query", *asked[:3], "--field", field)
+        assert (code, "write POINTER=VALUE, with one of /url" in said) == (64, True)
+
+
 def test_what_is_not_there_is_refused_with_the_cure(capsys, state, tmp_path):
     for arguments, code, words in [
         (["query", "--state", str(state), "--id", "b"], 64, "no document has the id 'b'"),
