@@ -130,8 +130,9 @@ def scope_of_tombstone(record: Record, keys: KeyReader | None) -> tuple[str | No
         Unreadable: the header, or the string in the key, is not valid.
     """
     for name, content in reversed(record.headers):
-        if name == SCOPE_HEADER and content is not None:
-            return (written_value(decode_utf8(content, f"header {name} is ")),)
+        if name == SCOPE_HEADER:
+            written = "" if content is None else decode_utf8(content, f"header {name} is ")
+            return (written_value(written),)
     return () if keys is None else keys.scope(record)
 
 

@@ -165,7 +165,7 @@ def test_an_id_comes_from_inside_the_key_and_a_tombstone_names_the_same(key, id_
         (b'{"id":7}', (("streamfilter-scope", b"s"), ("streamfilter-scope", b"7")), ("7",), ("7",)),
         (b'{"id":7}', (("streamfilter-scope", b'"7"'),), ("7",), ('"7"',)),
         (b'{"id":7}', (("streamfilter-scope", b"null"),), ("7",), (None,)),
-        (b'{"id":7}', (("streamfilter-scope", None),), ("7",), ()),
+        (b'{"id":7}', (("streamfilter-scope", None),), ("7",), (None,)),
         (b'{"id":7}', (("streamfilter-scope", b"[" * 9_999),), ("7",), ('"' + "[" * 9_999 + '"',)),
         (b'{"id":7}', (("streamfilter-scope", b"\xff"),), (), ()),
     ],
