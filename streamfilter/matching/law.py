@@ -1,33 +1,33 @@
 """The law: what the filter decides, one document at a time, with plain dictionaries and sets.
 
-These are steps 3 to 7 of "How it decides" in the project's README, without columns, rounds or
-RocksDB. The other files of this folder judge whole batches, and must decide the same. Tests run
-both on random streams and compare verdicts, matches, buckets and windows. No file imports this one.
+This is step 3 and steps 5 to 7 of "How it decides" in the project's README. The filter judges whole
+batches, and must decide the same. Tests run both on random streams and compare verdicts, matches,
+buckets and windows. `law_of_signatures.py` has the arithmetic. Only tests import the two files.
 
-Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Arrival`).
+Read `Law.judge` first. A document arrives read, normalised, hashed and signed. The rules in order:
 
-- If a remembered document has an equal value of `verify.also_same`, it is an *exact duplicate* of
-  the oldest such document, whatever the texts are. An absent value is equal to none.
-- If an equal text is remembered, it is an *exact duplicate* of the oldest one.
-- The remembered documents that share a band key with it are its candidates.
-- Candidates with another agreement, or hopelessly different signatures, are left out. The 8 best
-  others are compared.
-  If none of them matches, the next 8 are compared, then the next 16, and so on.
-- If one of them is similar enough, it is a *near-duplicate* of the most similar one.
-- Otherwise it is *unique*. Only then it is remembered, under all its keys.
-- With `Bounds.within`, documents that arrived earlier than that match nothing, and stay remembered.
-- With `index.scope_field`, each scope is a law of its own, with its own documents and ids. Only a
-  tombstone may be without a scope: it forgets the documents of its id in all scopes.
+1. If a remembered document has an equal value of `verify.also_same`, the new one is an *exact
+   duplicate* of the oldest such document. The texts do not count. An absent value is equal to none.
+2. A text shorter than one shingle is forwarded or dropped, unless ``short_text`` is ``exact_only``.
+3. If an equal text is remembered, the document is an *exact duplicate* of the oldest one.
+4. The remembered documents that share a band key with it are its candidates. Without a common key a
+   similar document is missed; `streamfilter plan` shows how often.
+5. Candidates with another agreement (`verify.agree_on`), or hopelessly different signatures, are
+   left out. The 8 best others are compared. If none matches, the next 8 are. Then 16, and so on.
+6. If one of them is similar enough, it is a *near-duplicate* of the most similar one.
+7. Otherwise it is *unique*. Only then it is remembered, under all its keys.
 
-With ``known_id: update`` the remembered document of the same id is forgotten before all this. So a
-document is never one of its own earlier version. If it is one of another document, nothing is
-remembered under its id. With ``known_id: duplicate`` an equal id counts as an equal value does. A
-short text that has such an id or value is remembered.
+- With `verify.within` (`Bounds.within`), older documents match nothing, and stay remembered.
+- With `index.scope_field`, each scope has its own documents and ids. Only a tombstone may have no
+  scope: it forgets the documents of its id in all scopes.
+- With ``known_id: update``, the document of the same id is forgotten before rule 1. So no document
+  is a duplicate of its earlier version. After a duplicate, its id has no document.
+- With ``known_id: duplicate``, an equal id counts like an equal value in rule 1.
+- A short text that rule 2 forwards is remembered only if it has such an id or value.
 
-Example with the threshold .8. Document A has the shingles 1 to 9, and is unique. B has 1 to 10: of
-these 10 it shares 9 with A, so it is a near-duplicate and is not remembered. C has 1 to 12. It
-shares 9 of 12 with A, which is .75, so it is unique. That it shares 10 of 12 with B, which is .83,
-changes nothing.
+Example with the threshold .8. Document A has the shingles 1 to 9, and is unique. B has 1 to 10, and
+shares 9 of 10 with A: a near-duplicate, not remembered. C has 1 to 12, and shares 9 of 12 with A,
+which is .75: unique. That it shares 10 of 12 with B, which is .83, changes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from streamfilter.similarity.scheme import SAMPLE_TOKENS
 LONG_BUCKET_MAX = 255
 DAY = 86_400_000  # milliseconds
 WINDOWS = 5
-DIGITS = 12  # of a similarity, which is a quotient of two counts: more digits are float error
+DIGITS = 12  # to which a similarity (a quotient of two counts) is rounded: the rest is float error
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +62,19 @@ class Settings:
     bucket_cap: int = 8
     method: str = "exact"  # of sets; or signature (its estimate), or sketch (equal slots)
     agree: int = 90
-    of: int = 100
-    containment: float | None = None
-    contained: str = "shorter"
-    short_threshold: float | None = None
+    of: int = 100  # method sketch: a match if *agree* of the first *of* slots are equal
+    containment: float | None = None  # also a match if this share of one set is in the other
+    contained: str = "shorter"  # which set that is; or arriving: always the new document's
+    short_threshold: float | None = None  # with .95 and .8, a set of 16 of 32 shingles needs .875
     short_size: int = 32
     score: Callable[[Sequence[str], Sequence[str]], float] | None = None  # of records: entities.law
     known_id: str = "judge"  # an id means nothing; or update, or duplicate, as above
-    short_text: str = "exact_only"  # or forward, or drop
+    short_text: str = "exact_only"  # or drop, or forward, which is the configuration's default
     least_set: int = 1  # shingles, or fields of a record: a document with fewer is short
 
     @property
     def long_cap(self) -> int:
-        """Return how many documents the bucket of a longer key lists, and a page of one text's."""
+        """Return the cap of a longer key's bucket, and of a page of a whole text's bucket."""
         return min(4 * self.bucket_cap**2, LONG_BUCKET_MAX)
 
 
@@ -107,14 +107,14 @@ class Arrival:
     set_size: int
     keys: tuple[int, ...]  # of each band, then the key of the whole text
     fields: tuple[str, ...] = ()  # of a record, normalised
-    agreement: tuple[int, ...] = ()  # digests that are equal in a match, and in the fingerprint
-    split: bytes = b""  # the signature mixed with them; empty if there are none
+    agreement: tuple[int, ...] = ()  # digests of `verify.agree_on`; also mixed into fingerprint
+    split: bytes = b""  # the signature mixed with these digests; empty if there are none
     scope: bytes = b""  # already mixed into all hashes: here it only tells ids of scopes apart
-    values: tuple[int, ...] = ()  # digests that make a duplicate, each alone; 0: absent
+    values: tuple[int, ...] = ()  # digests of `verify.also_same`; 0: absent
 
     @property
     def splitter(self) -> bytes:
-        """Return of what longer keys are made."""
+        """Return the bytes that longer keys are made of."""
         return self.split or self.signature
 
 
@@ -126,7 +126,7 @@ class Ruling:
     matches: list[tuple[str, float, int]] = field(default_factory=list)
     """Id, similarity and number of shared bands: the most similar first, then the oldest."""
     truncated: bool = False
-    """Whether candidates were left out that might have matched."""
+    """Whether some candidates were not compared, and might have matched."""
     method: str = ""  # same_id or same_field, if that alone decided
 
 
@@ -202,7 +202,7 @@ class Law:
         return Ruling("near_duplicate", matches, left_out)
 
     def _names(self, me: Arrival) -> set[tuple[object, object]]:
-        """Return what makes a duplicate of a document that has one of them, too."""
+        """Return the id and values that make an exact duplicate: one equal one is enough."""
         values = {(place, value) for place, value in enumerate(me.values) if value}
         by_id = me.id and self.rules.known_id == "duplicate"
         return {(me.id, me.scope), *values} if by_id else {*values}
@@ -225,13 +225,13 @@ class Law:
         return found
 
     def _list(self, me: Arrival, ordinal: int) -> None:
-        """List a unique document under its keys; a text below one shingle only under its text's."""
+        """List a unique document under its text's key, and under its bands' if it has a shingle."""
         for band in range(len(me.keys) - 1 if me.set_size >= self.rules.least_set else 0):
             for length, key in enumerate(keys_of_band(me.keys, me.splitter, band)):
                 bucket = self.buckets.setdefault((self.window, key), [])
                 if len(bucket) < (self.rules.long_cap if length else self.rules.bucket_cap):
                     bucket.append(ordinal)
-                    break  # else it goes on to the next longer key
+                    break  # once for each band; from a full bucket it goes to the next longer key
         key = me.keys[-1]
         bucket = self.buckets.setdefault((self.window, key), [])
         if (self.window, key) in self.beyond or len(bucket) >= self.rules.bucket_cap:
@@ -282,7 +282,7 @@ class Law:
         return opens
 
     def _pass_reach(self, time: int, bounds: Bounds) -> None:
-        """Find the oldest document that the next one may match."""
+        """Find the oldest document that the next one may match (`verify.within`)."""
         self.reach = 0
         if bounds.within is not None:
             dated = range(self.firsts[1], self.next_ordinal)
@@ -303,7 +303,7 @@ class Law:
         self.horizon = oldest
 
     def _is_full(self, time: int, bounds: Bounds) -> bool:
-        """Return whether the newest window holds a quarter of what is remembered."""
+        """Return whether a window begins: the newest holds a quarter of what is remembered."""
         if bounds.timed and len(self.firsts) == 1:
             return True
         first = self.firsts[-1]
@@ -318,11 +318,11 @@ class Law:
         return max(shares) >= 1 and enough and remembered < WINDOWS
 
 
-# Two documents: may the sets match, how similar are they, is that enough?
+# Two documents: can they match, how similar are they, and is that enough?
 
 
 def is_hopeful(rules: Settings, me: Arrival, other: Arrival) -> bool:
-    """Return whether agreement and signatures leave hope that the two match."""
+    """Return whether agreement and signatures allow a match; it errs for 1 match in 10,000."""
     if me.agreement != other.agreement:
         return False
     slots = slots_of(rules, me)
@@ -330,7 +330,7 @@ def is_hopeful(rules: Settings, me: Arrival, other: Arrival) -> bool:
     if rules.method == "sketch":
         return equal >= rules.agree
     least = wanted_of(rules, me, other)
-    if rules.containment is not None:  # the similarity at which so much is contained
+    if rules.containment is not None:  # the Jaccard similarity if exactly that share is contained
         inside, outside = sizes_of(rules, me, other)
         common = rules.containment * inside
         if common <= outside:
@@ -375,7 +375,7 @@ def jaccard(one: Arrival, other: Arrival) -> float:
 
 
 def wanted_of(rules: Settings, me: Arrival, other: Arrival) -> float:
-    """Return the threshold; for short texts it moves towards ``short_threshold``."""
+    """Return the threshold of this pair; it rises below ``short_size``, to ``short_threshold``."""
     size = min(me.set_size, other.set_size)
     if rules.short_threshold is None or size >= rules.short_size:
         return rules.threshold

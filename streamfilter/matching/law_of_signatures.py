@@ -1,6 +1,6 @@
 """The arithmetic of the law: what two signatures say, and the keys that a signature makes.
 
-Plain numbers again, as in `law.py`: for people and tests.
+Like `law.py` it has plain numbers, for people and tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statistics import NormalDist
 from streamfilter.similarity.minhash import TOKENS_A_SLOT, VARIANCE
 
 STEPS = (2, 2, 2, 3, 3, 6)  # slots by which a band's key is made longer, six times
-LENGTHS = (6, 8, 10, 12, 15, 18, 24)  # what a shared key of each length counts
+LENGTHS = (6, 8, 10, 12, 15, 18, 24)  # what a shared key counts: its slots in bands of 6 rows
 IMPROBABLE = NormalDist().inv_cdf(1e-4) ** 2
 
 
@@ -23,7 +23,11 @@ def estimate(equal: int, slots: int) -> float:
 
 
 def trials_of(slots: int, *, union: float) -> int:
-    """Return how many independent slots these are worth; those of small sets repeat less."""
+    """Return how many independent slots have the variance of these *slots*.
+
+    *union* is the number of tokens of both sets. With few tokens for each slot, equal slots scatter
+    less than independent ones would.
+    """
     place = union / slots
     at = min(bisect_right(TOKENS_A_SLOT, place), len(TOKENS_A_SLOT) - 1)
     left, right = TOKENS_A_SLOT[at - 1], TOKENS_A_SLOT[at]
@@ -32,7 +36,10 @@ def trials_of(slots: int, *, union: float) -> int:
 
 
 def is_improbable(share: float, truth: float, trials: int) -> bool:
-    """Return whether fewer than 1 in 10,000 of pairs as similar as *truth* show so low a share."""
+    """Return whether so low a *share* of equal slots is too rare for the similarity *truth*.
+
+    Too rare means fewer than 1 in 10,000 such pairs, by a likelihood ratio.
+    """
     truth = min(truth, 1 - 1e-12)
     if share >= truth:
         return False
