@@ -36,7 +36,7 @@ TASKS = {
     "Look into": {
         "query": "Find the near-duplicates of a text in an index.",
         "explain": "Show each step of one document's verdict.",
-        "compare": "Show how similar two texts are, and how that was decided.",
+        "compare": "Show how similar two texts are, and how the filter would judge them.",
         "pairs": "Find all near-duplicate pairs of a file.",
     },
     "Repair": {
@@ -47,7 +47,7 @@ TASKS = {
         "reset": "Start over: remove the group's changelog, offsets and index.",
     },
     "Measure": {
-        "evaluate": "Measure recall, precision and conservation against a truth.",
+        "evaluate": "Measure recall, precision and lost records against the true similarities.",
         "bench": "Measure speed, stage by stage.",
     },
 }
@@ -69,9 +69,10 @@ Examples:
 
 \b
 Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.key=value
-Exit codes: 0 ok, 64 usage, 65 broken input line, 70 bug, 75 try again later,
+Exit codes: 0 ok, 1 a check failed (verify, evaluate, bench), 64 usage,
+            65 broken input line, 70 bug, 75 try again later,
             76 another process took over, 78 configuration or index mismatch,
-            130 and 143 interrupted by Ctrl-C or SIGTERM, nothing published,
+            130 and 143 a verb over files was ended by Ctrl-C or SIGTERM; its outputs are unchanged,
             141 the reader of standard output has gone
 """
 

@@ -36,8 +36,8 @@ Examples:
   streamfilter boilerplate pages.jsonl --text /body -o boilerplate.bin
   streamfilter boilerplate --config streamfilter.yaml --topic pages -o boilerplate.bin
 \b
-Then set similarity.normalise.boilerplate: boilerplate.bin. The table is frozen: it changes only if
-this command is run again, and another table is another scheme, which an existing index refuses.
+Then set similarity.normalise.boilerplate: boilerplate.bin. The table changes only if you run this
+command again. Another table is another scheme, and an existing index refuses it.
 A topic is read by a consumer that joins no group and commits nothing.
 """
 
@@ -50,12 +50,12 @@ A topic is read by a consumer that joins no group and commits nothing.
 @click.option("--dry-run", is_flag=True, help="Only show what the table would hold and change.")
 @click.option("--share", type=options.Number(0, 1, max_open=True), default=0.001,
               show_default=True,
-              help="Share of the documents that a shingle stands in at least.")  # fmt: skip
+              help="Least share of the documents that a shingle stands in.")  # fmt: skip
 @click.option("--at-least", type=click.IntRange(2), default=10, show_default=True, metavar="N",
-              help="Documents that it stands in at least, however small the sample is."
+              help="Least number of documents that it stands in, for small samples."
               )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=100_000, show_default=True,
-              metavar="N", help="Records to read at most.")  # fmt: skip
+              metavar="N", help="Most records that are read.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @file_options
 @options.config_options
@@ -66,8 +66,9 @@ def command(
     """Write a table of the shingles that many documents of a sample share.
 
     Menus, footers and cookie banners stand in many documents, and hide whether two texts are the
-    same. The table names them, and `similarity.normalise.boilerplate` drops them before a text is
-    signed. A document counts once for each shingle, and a text that was seen before does not count.
+    same. The table lists their shingles, and `similarity.normalise.boilerplate` drops these before
+    a text is signed. A document counts once for each shingle. A text that was seen before does not
+    count.
     """
     _check_usage(inputs, topic, table, dry_run)
     config = _configured(inputs, topic, others)

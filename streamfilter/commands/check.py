@@ -29,7 +29,12 @@ Examples:
     help="Ask the broker too: topics, partitions, rights, and whether the latest records can be "
     "read; and the schema registry: whether text and id are in the newest schema.",
 )
-@click.option("--apply", "create", is_flag=True, help="Create missing output topics, then check.")
+@click.option(
+    "--apply",
+    "create",
+    is_flag=True,
+    help="Create missing output topics, then check as --connect does.",
+)
 @options.output_option
 def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], connect: bool, create: bool, output: str

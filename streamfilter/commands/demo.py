@@ -44,24 +44,24 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
 @click.option("--stories", "count", type=click.IntRange(1),
               help="End after this many stories, if that is earlier.")  # fmt: skip
 @click.option("--http", "address", metavar="HOST:PORT",
-              help="Where the page and /metrics are.  "
+              help="Address of the page and of /metrics.  "
                    f"[default: 127.0.0.1:{HTTP_PORT}, or a free port]")  # fmt: skip
 @click.option("--broker", metavar="HOST:PORT",
               help="A running Kafka, without a password.  "
                    "[default: an embedded broker]")  # fmt: skip
 @click.option("--format", type=click.Choice(["json", "avro"]), default="json", show_default=True,
-              help="What records are.")  # fmt: skip
+              help="Format of the records.")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True,
               help="Number that the stories are made from.")  # fmt: skip
 def command(
     seconds: float, rate: float, count: int | None, address: str | None, broker: str | None,
     format: str, seed: int,
 ) -> int:  # fmt: skip
-    """See it work: stories come back in disguise, and the filter finds them.
+    """Watch the filter work on a generated stream of news.
 
-    A news-like stream (republished with headers, footers and adverts, cropped, updated,
-    mirrored, spam, unrelated ones) runs through `streamfilter run` on a broker. At the end:
-    near-duplicates beside their originals, where every record is, and recall and precision
+    Stories come again with headers, footers or adverts, cropped, updated or copied; others are spam
+    or unrelated. They run through `streamfilter run` on a broker. At the end the demo prints
+    near-duplicates beside their originals, the place of every record, and recall and precision
     against the exact similarities. Ctrl-C ends it early, with the summary.
     """
     http = _address(address) if address else ("127.0.0.1", _free_port())

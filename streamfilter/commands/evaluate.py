@@ -42,29 +42,31 @@ Examples:
   streamfilter evaluate --pairs truth.tsv.gz news.jsonl.gz \\
       --unique unique.jsonl --duplicates duplicates.jsonl
 
+Without --unique and --duplicates the filter runs first, in a temporary directory. To judge a
+finished run, give its outputs and --pairs.
+
 Without --pairs the truth is made by brute force: the exact similarity of all pairs of the first
---sample records. Neighbours are taken because duplicates are seldom far apart. A table shows how
-often pairs of each similarity share a band, and what the theory says. The time grows with the
-square of the sample.
+--sample records, because duplicates are seldom far apart. A table shows how often pairs of each
+similarity share a band, and what the theory says. The time grows with the square of the sample.
 
 \b
-Without outputs the filter runs first, in a temporary directory. TRUTH has a pair a line, separated
-by tabs: id_a, id_b, Jaccard similarity. All other pairs count as dissimilar.
+A line of TRUTH is a pair, separated by tabs: id_a, id_b, Jaccard similarity. All other pairs count
+as dissimilar.
 
 Exit code 1 if a record is lost or doubled, or matched with itself, a later document or a withheld
-one. Also if a share is below its --min.
+one. Also if recall is below --min-recall, or precision below --min-precision.
 """
 
 
 @click.command("evaluate", epilog=EPILOG)
 @inputs_argument("INPUT...")
-@file_option("--pairs", "The true pairs (TSV, also .gz).", metavar="TRUTH")
+@file_option("--pairs", "File of the true pairs (TSV, also .gz).", metavar="TRUTH")
 @click.option("--sample", type=click.IntRange(2), default=5_000, show_default=True, metavar="N",
               help="Records to judge by brute force, without --pairs.")  # fmt: skip
-@plot_option("Draw the measured S-curve over the theory, without --pairs.")
-@file_option("--unique", "The unique output of a run of filter.")
-@file_option("--duplicates", "Its duplicates.")
-@file_option("--dead-letter", "Its dead letters, if it wrote any.")
+@plot_option("Draw the measured S-curve and the theory's, without --pairs.")
+@file_option("--unique", "Unique output of a finished run of filter.")
+@file_option("--duplicates", "Duplicates of that run.")
+@file_option("--dead-letter", "Dead letters of that run, if it wrote any.")
 @click.option("--topics", is_flag=True, help="Judge the topics of --config instead of files.")
 @click.option("--recall-from", type=click.FloatRange(0, 1), metavar="J",
               help="A document is expected to be withheld if an earlier kept one is this similar "
@@ -72,8 +74,10 @@ one. Also if a share is below its --min.
 @click.option("--precision-from", type=click.FloatRange(0, 1), metavar="J",
               help="A withheld document is right if its match is this similar [.76; by brute "
                    "force: the threshold].")  # fmt: skip
-@click.option("--min-recall", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
-@click.option("--min-precision", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
+@click.option("--min-recall", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE",
+              help="Exit with 1 if recall is lower.")  # fmt: skip
+@click.option("--min-precision", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE",
+              help="Exit with 1 if precision is lower.")  # fmt: skip
 @similarity_options
 @output_option
 def command(

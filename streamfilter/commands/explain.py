@@ -25,9 +25,10 @@ arrived earlier was judged against fewer documents.
 @index_options
 @click.option("--against", metavar="ID", help="Explain why this document of the index is no match.")
 def command(against: str | None, threshold: float | None, output: str, **given: Any) -> None:
-    """Explain what the filter would make of TEXT (@path reads a file, @@ is an @), step by step.
+    """Explain step by step how the filter would judge TEXT.
 
-    With --id, a stored document is compared with the earlier ones, as it was when it arrived.
+    @path reads TEXT from a file; @@ stands for an @ at its beginning. With --id, a stored document
+    is compared with the earlier ones, as it was when it arrived.
     """
     asked = asked_of(given)
     state, seed = state_of(given)

@@ -42,7 +42,9 @@ Examples:
               help="Create the input and output topics that are missing.")  # fmt: skip
 @click.option("--rate", type=options.Number(0.1, 20_000), default=100.0, show_default=True,
               help="Stories a second.")  # fmt: skip
-@click.option("--seconds", type=options.Number(0), help="How long; by default until it is stopped.")
+@click.option(
+    "--seconds", type=options.Number(0), help="How long it writes. Default: until it is stopped."
+)
 @click.option("--seed", type=int, default=1, show_default=True,
               help="Number that the stories are made from.")  # fmt: skip
 def command(
@@ -51,10 +53,10 @@ def command(
 ) -> int:  # fmt: skip
     """Write a news-like stream with planted near-duplicates to the configured input topic.
 
-    Never use it on a topic with real data. Of a hundred stories about fifty are duplicates of
-    an earlier one; some records are broken, empty or tombstones. The pointers of the
-    configuration must be /text and /id. Records are JSON, or Avro if the configuration says
-    so and names a registry, where their schema is added.
+    Never use it on a topic with real data. About half of the stories are duplicates of an
+    earlier one; some records are broken, empty or tombstones. The pointers of the
+    configuration must be /text and /id. Records are JSON. They are Avro if the configuration
+    has input.format: avro and names a registry; their schema is then added to the registry.
     """
     from streamfilter.kafka import topic_sample
     from streamfilter.kafka.brokers import topic_creation

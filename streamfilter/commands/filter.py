@@ -34,17 +34,18 @@ Example:
   duplicates.jsonl  {"verdict":"near_duplicate","id":"doc-9","similarity":0.914,
                      "matches":[{"id":"doc-4", ...}], ..., "payload":"<the line>"}
 
-With --state DIR the index is kept, and later runs compare with what earlier runs saw. Lines may be
-added to an input. A run that was stopped or killed is run again, with the same result. With
-index.retention or index.documents_max, documents may be forgotten when a complete run is repeated.
-Then a warning is printed; use another directory for --state. An input is known by its name as
-given: news.jsonl and ./news.jsonl are two inputs, and the second has only duplicates.
+With --state DIR the index is kept, and later runs compare with the documents of earlier runs. You
+may add lines to an input. If a run was stopped or killed, run the same command again: the result is
+the same. With index.retention or index.documents_max, a complete run that is repeated may lack
+documents that were forgotten. Then a warning is printed; use another directory for --state. An
+input is known by its name as given. So news.jsonl and ./news.jsonl are two inputs, and all lines of
+the second are duplicates.
 
-Outputs are replaced only when complete. Ctrl-C or SIGTERM ends a run between two batches and leaves
-them as they were; a second one ends it at once. With --keep longest, the longest text of each group
-takes the place of the first one, and the evidence names it ("kept"). The evidence of all duplicates
-is then held in memory, some 3 KB each. Without --state the same inputs always give the same
-outputs, byte for byte (--seed).
+Outputs are replaced only when complete. Ctrl-C or SIGTERM ends a run between two batches, and the
+outputs stay as they were. A second signal ends it at once. With --keep longest, the longest text of
+each group takes the place of the first one, and the evidence names it ("kept"). The evidence of all
+duplicates is then held in memory, some 3 KB each. Without --state the same inputs and --seed always
+give the same outputs, byte for byte.
 """
 
 
@@ -54,8 +55,8 @@ outputs, byte for byte (--seed).
 @file_option("--duplicates", "Withheld lines with their evidence.", required=True)
 @dead_letter_option
 @click.option("--keep", type=click.Choice(KEEPS), default=KEEPS[0], show_default=True,
-              help="Which document of a group is kept. longest reads the files twice, and keeps no "
-                   "state.")  # fmt: skip
+              help="Which document of a group is kept. longest reads the files twice, and takes no "
+                   "--state.")  # fmt: skip
 @click.option("--state", type=Named(file_okay=False, path_type=Path), metavar="DIR",
               help="Keep the index in this directory. Without it, the index is removed after the "
                    "run.")  # fmt: skip
@@ -67,10 +68,10 @@ def command(
     inputs: tuple[str, ...], unique: str, duplicates: str, dead_letter: str | None, keep: str,
     state: Path | None, stdin_name: str, output: str, **similarity: Any,
 ) -> int:  # fmt: skip
-    """Keep the first of every group of near-duplicate lines, or rows, of files.
+    """Keep the first line or row of each group of near-duplicates in files.
 
-    INPUT is JSON Lines, CSV or Avro, plain or packed (gzip, bzip2, xz, Zstandard), or Parquet
-    (--format); - is standard input. What is kept comes out in the input's format. An output is
+    INPUT is JSON Lines, CSV, Avro or Parquet (--format); - is standard input. All but Parquet may
+    be packed (gzip, bzip2, xz, Zstandard). The kept records have the input's format. An output is
     packed if its name ends in .gz, .bz2, .xz or .zst.
     """
     if output == "json" and STDIN in (unique, duplicates, dead_letter):

@@ -44,10 +44,10 @@ and forwards the tombstone to the unique topic. With index.scope: partition each
 @options.config_options
 @click.argument("ids", nargs=-1)
 @click.option("--file", "file", type=click.File(encoding="utf-8"), metavar="IDS",
-              help="A file with an id a line; - is standard input.")  # fmt: skip
+              help="File with one id on each line; - is standard input.")  # fmt: skip
 @click.option("--scope", metavar="VALUE",
-              help="With index.scope_field: forget only in the scope with this value: JSON, or a "
-                   "plain string (null: records without it). Else in all scopes.")  # fmt: skip
+              help="With index.scope_field: forget only in this scope; it is JSON or a plain "
+                   "string (null: records without a scope). Default: all scopes.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Write the tombstones.")
 def command(
     files: tuple[Path, ...],
@@ -57,7 +57,9 @@ def command(
     scope: str | None,
     yes: bool,
 ) -> int:
-    """Make the service forget the documents of IDS, by a record without a value for each id.
+    """Make the service forget the documents of IDS: it writes a tombstone for each id.
+
+    A tombstone is a record without a value.
 
     Without --yes nothing is written. It shows what the index of this host would forget.
     """

@@ -40,8 +40,8 @@ Examples:
   streamfilter init --topic tickets --example tickets    short texts, typed in a hurry
   streamfilter init --reference                          every setting and its default
 \b
-To connect, settings of the environment are used, such as STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD.
-None of them is written.
+The connection uses settings of the environment, such as STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD.
+They are not written to the file.
 """
 
 
@@ -54,7 +54,9 @@ None of them is written.
 @click.option("--text", metavar="POINTER", help="JSON Pointer to the text.")
 @click.option("--id", "identity", metavar="POINTER", help="JSON Pointer to the id.")
 @click.option(
-    "--reference", is_flag=True, help="Only print every setting with its default and meaning."
+    "--reference",
+    is_flag=True,
+    help="Print every setting with its default and meaning, and write nothing.",
 )
 @click.option(
     "--example",
@@ -74,7 +76,7 @@ def command(
 ) -> int:
     """Write a first configuration to PATH (streamfilter.yaml), and its JSON Schema beside it.
 
-    Without a terminal nothing is asked: what is not given has its default.
+    Without a terminal it asks nothing, and uses the default for each option that is not given.
     """
     if reference:
         standard.answer(reference_text().rstrip("\n"))

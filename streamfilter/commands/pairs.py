@@ -26,9 +26,10 @@ Examples:
   streamfilter pairs poems.jsonl --shingle char:3 -o json
 \b
 A cluster is a star: each member is similar to the centre, its first document. Members need not be
-similar to each other. With --clusters components, each document that is similar to a member is a
-member, so the ends of a chain may be unlike. Pairs are found by the same bands as in the service.
-One pair in a hundred exactly at the threshold is missed; `streamfilter plan` shows the curve.
+similar to each other. With --clusters components, each document that is similar to any member
+joins the cluster. So the two ends of a chain may differ much. Pairs are found by the same bands as
+in the service. One pair in a hundred exactly at the threshold is missed; `streamfilter plan` shows
+the curve.
 """
 
 

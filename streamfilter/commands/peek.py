@@ -20,12 +20,12 @@ EPILOG = """\b
 Examples:
   streamfilter peek --config streamfilter.yaml            the topic's latest records
   streamfilter peek --config streamfilter.yaml -n 100 --from earliest -o json
-  streamfilter peek news.jsonl --set input.text=/body     a file's first ones
+  streamfilter peek news.jsonl --set input.text=/body     a file's first records
   streamfilter peek --set input.topic=news --set input.format=avro \\
       --set input.registry.url=http://registry:8081 --set kafka.common.bootstrap.servers=kafka:9092
 \b
 What is printed for each record:
-  document     it would be judged: its id, and the text that is compared
+  document     it has a text: its id, and the text that is compared
   passthrough  it would be forwarded without a verdict: empty, or a tombstone
   dropped      it would not be forwarded, because the configuration says so
   dead letter  it cannot be read: the code, the reason, and the fields that it has
@@ -52,9 +52,9 @@ def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], inputs: tuple[str, ...], count: int,
     where: str, output: str,
 ) -> int:  # fmt: skip
-    """Show how records of the input topic, or of files, are read: id, text, or why not.
+    """Show how records of the input topic, or of files, are read: id, text, or the error.
 
-    For a record that cannot be read, its fields are printed, and where its text seems to be.
+    For a record that cannot be read, it prints the fields, and the pointer that may be the text's.
     """
     options.say_unread(files)
     config = options.load(files, overrides)

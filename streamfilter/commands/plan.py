@@ -72,19 +72,20 @@ def duration_of(
               help="Share of the pairs at the threshold that must become candidates."
               )  # fmt: skip
 @click.option("--bands", type=click.IntRange(1, 1024),
-              help="Number of bands: shows what this shape finds ...")  # fmt: skip
-@click.option("--rows", type=click.IntRange(1, 1024), help="... and slots of a band.")
+              help="Number of bands. With --rows: shows what this shape finds.")  # fmt: skip
+@click.option("--rows", type=click.IntRange(1, 1024), help="Slots of a band.")
 @click.option("--layout", type=click.Choice(LAYOUTS),
-              help="bands, or keys of slots chosen at random.")  # fmt: skip
-@click.option("--spread", callback=spread_of, metavar="S:N,...",
-              help="A document has N earlier ones of similarity S: counts its candidates."
+              help="Which slots make a key: those of a band, or slots chosen at random."
               )  # fmt: skip
-@file_option("--sample", f"Count over all pairs of the first {SAMPLE_RECORDS:,} records of this "
-             "file.", metavar="FILE")  # fmt: skip
+@click.option("--spread", callback=spread_of, metavar="S:N,...",
+              help="Compute the candidates of a document that has N earlier documents of "
+                   "similarity S.")  # fmt: skip
+@file_option("--sample", "Count pairs and candidates among the first "
+             f"{SAMPLE_RECORDS:,} records of this file.", metavar="FILE")  # fmt: skip
 @plot_option("Draw the S-curve into this file, too.")
 @file_options
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R",
-              help="Documents a second: shows what an index for them takes.")  # fmt: skip
+              help="Documents a second: shows the size of an index for them.")  # fmt: skip
 @click.option("--retention", callback=duration_of, metavar="T",
               help="With --rate: how long a document is remembered, such as 30d.")  # fmt: skip
 @click.option("--documents", type=click.IntRange(1), metavar="N",

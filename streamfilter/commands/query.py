@@ -16,9 +16,12 @@ Examples:
   streamfilter query --state memory/ @story.txt --threshold 0.6
   streamfilter query --state memory/ --id story-000003 -o json
 \b
-The index may be in use: it is only read, as it is at this moment. --id reads all documents, about a
-second for each hundred thousand, unless the index was made with input.tombstones: forget. Below the
-threshold that the index was planned for, fewer of the similar documents are found.
+The index may be in use; it is only read, as it is at this moment. With a --threshold below the one
+that the index was planned for, fewer of the similar documents are found.
+\b
+--id is fast if the index can find documents by id: it was made with input.tombstones: forget, with
+input.known_id: update or duplicate, or with verify.also_same. In other indexes --id reads all
+documents, which takes about a second for each hundred thousand.
 """
 
 

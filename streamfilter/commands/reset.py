@@ -27,7 +27,7 @@ Examples:
   streamfilter reset --config streamfilter.yaml --yes
   streamfilter reset --config streamfilter.yaml --outputs --yes
 \b
-Removes the changelog topic, the group with its offsets, and the index in index.path of this host.
+It removes the changelog topic, the group with its offsets, and this host's index (index.path).
 With --outputs it also deletes the records of the output topics. Afterwards `run` reads the input
 from input.start again, and every document counts as new. It is refused while a process of the
 group is alive. If it is interrupted, run it again; until then `run` refuses to start. It needs
@@ -38,8 +38,8 @@ READ and DELETE on the changelog, DELETE and DESCRIBE on the group, and DELETE o
 @click.command("reset", epilog=EPILOG)
 @options.config_options
 @click.option("--outputs", is_flag=True, help="Delete the records of the output topics, too.")
-@click.option("--yes", is_flag=True, help="Remove it; else only show what would be removed.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be removed, as without --yes.")
+@click.option("--yes", is_flag=True, help="Remove it all. Without it, nothing is removed.")
+@click.option("--dry-run", is_flag=True, help="The same as no --yes.")
 def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], outputs: bool, yes: bool, dry_run: bool
 ) -> int:

@@ -25,12 +25,12 @@ file_options = added(
     click.option("--format", "file_format",
                  type=click.Choice([*LINES_ARE, "lines", "csv", "avro", "parquet"]),
                  help="Format of the files, if their names do not show it (.csv, .avro, "
-                      ".parquet)."),
+                      ".parquet). json, jsonl and lines are the same: a record a line."),
     click.option("--text", multiple=True, metavar="POINTER",
-                 help="JSON Pointer to the text [/text]; may be given again to join several "
+                 help="JSON Pointer to the text [/text]. Give it again to join several "
                       "fields."),
     click.option("--id", "id_", multiple=True, callback=once, metavar="POINTER",
-                 help="JSON Pointer to the id [/id]; none: the position is the id."),
+                 help="JSON Pointer to the id [/id]. none: the position is the id."),
 )  # fmt: skip
 """Options for the format of a file's records, and for text and id; see `overrides_of_files`."""
 
@@ -42,12 +42,12 @@ similarity_options = added(
                  help="word:3 (default); stopword:2 for pages with adverts and menus; char:3 to "
                       "char:5 for short texts and languages without spaces."),
     click.option("--seed", type=click.IntRange(0, SEED_MAX), metavar="N",
-                 help="Number that the hashes are made from [0]. The same file and number give "
-                      "the same answer. If texts may be made to collide on purpose, use --set "
-                      "index.seed_file=PATH, a secret."),
+                 help="Seed of the hashes [0]. The same files and seed give the same answer. If "
+                      "an attacker may choose the texts, keep the seed secret: --set "
+                      "index.seed_file=PATH."),
     click.option("--workers", metavar="auto|N",
-                 help="Worker processes that sketch beside this one [0]; no output depends on "
-                      "it."),
+                 help="Further processes that sign texts [0]. The outputs are the same for any "
+                      "number."),
     config_options,
 )  # fmt: skip
 """Options for the settings of the similarity; see `config_of` and `seed_of`."""

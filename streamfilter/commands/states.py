@@ -43,13 +43,13 @@ index_options = added(
     click.argument("text", required=False),
     found_state_option,
     click.option("--id", "id_", metavar="ID", multiple=True, callback=once,
-                 help="Look for this document of the index instead."),
+                 help="Take this document of the index instead of TEXT."),
     click.option("--scope", metavar="VALUE",
-                 help="The scope of TEXT, if the index has index.scope_field: JSON, or a plain "
-                      "string. null: the records without one."),
+                 help="Scope of TEXT, if the index has index.scope_field; it is JSON or a plain "
+                      "string. null: the records without a scope."),
     click.option("--field", "fields", metavar="POINTER=VALUE", multiple=True,
-                 help="A field of TEXT that the index compares, by verify.agree_on or also_same, "
-                      "such as /url=https://...: JSON, or a plain string. May be repeated."),
+                 help="Value of a field that verify.agree_on or also_same names, such as "
+                      "/url=https://...; it is JSON or a plain string. May be repeated."),
     click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
                  help="Similarity that makes a duplicate, instead of the index's own."),
     config_options,

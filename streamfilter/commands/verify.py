@@ -26,8 +26,9 @@ Examples:
   streamfilter verify --state state/
   streamfilter verify --state backup/ -o json
 \b
-Reads everything, a minute or two for each million documents; the index may be in use.
-Exit 0: whole. Exit 1: not whole; delete the directory, and the next start restores the index.
+It reads everything, which takes a minute or two for each million documents. The index may be in
+use. Exit 0: whole. Exit 1: not whole. For the service, delete index.path: the next start restores
+it from the changelog. filter --state and Deduplicator have no changelog: restore a backup.
 """
 
 
