@@ -59,20 +59,20 @@ that are not rejected go to ``unique``."""
 
 
 class ErrorCode(StrEnum):
-    """The closed set of reasons for a dead letter."""
+    """The closed set of reasons for a dead letter. deploy/README.md has the same list."""
 
     INVALID_JSON = "invalid_json"
     MISSING_TEXT = "missing_text"
     MISSING_ID = "missing_id"
-    WRONG_TYPE = "wrong_type"
+    WRONG_TYPE = "wrong_type"  # of the value at a pointer, or of one on the way to it
     BAD_UTF8 = "bad_utf8"
-    BAD_HEADER = "bad_header"
-    TOO_LARGE = "too_large"
+    BAD_HEADER = "bad_header"  # its name is not UTF-8
+    TOO_LARGE = "too_large"  # for a limit of ours, an output, or the changelog
     TOO_DEEP = "too_deep"
-    SCHEMA_UNKNOWN = "schema_unknown"
-    SCHEMA_DECODE = "schema_decode"
-    REFUSED = "refused"
-    INTERNAL = "internal"
+    SCHEMA_UNKNOWN = "schema_unknown"  # to the registry
+    SCHEMA_DECODE = "schema_decode"  # the bytes do not fit the schema, or have no frame
+    REFUSED = "refused"  # by an output's broker: its timestamp, or a missing key
+    INTERNAL = "internal"  # a bug of ours
 
 
 class Reason(StrEnum):
