@@ -1,6 +1,7 @@
 """Masks: what differs from copy to copy becomes one word.
 
 A mask replaces each of its matches by its name, so that two log lines with other numbers are equal.
+Two differ: ``number`` writes 0, and ``tracking`` only removes parameters from an address.
 The masks of this module run in the order of `MASKS`, whatever the order in the configuration: a
 date must be seen before its numbers are. Their expressions never go back over what they matched, so
 that each takes time linear in the text. The user's own patterns run after them, on RE2.

@@ -151,8 +151,8 @@ class VerifySection(Section):
     any time. unlimited: however long."""
     max_candidates: int = Field(default=8, ge=1, le=1_000)
     """Candidates that a document is compared with first: those with the best estimates. If none of
-    them matches, as many others follow, then twice as many, up to 128 in all. It bounds the
-    evidence, and the cost of floods."""
+    them matches, as many others follow, then twice as many, up to 128 in all (or this number, if it
+    is larger). It bounds the evidence, and the cost of floods."""
     minimum_fields: int | None = Field(default=None, ge=1, le=100)
     """With input.fields: only the fields that both records have are scored, and so many both must
     have. null: a field that one of them lacks gives no points."""
