@@ -343,11 +343,19 @@ class _Rounds:
         self._note(self._verifier.verify(met, most=len(met)))
         unique = self._unique.tolist()
         unique.append(True)  # at index STORED: documents of the index are unique
-        for row in np.flatnonzero(asked).tolist():
-            unique[row] = not any(unique[other] for other in self._alike[row])
-        self._unique = np.array(unique[:STORED], np.bool_) & (self._remembers | ~asked)
+        judged, remembers = asked.tolist(), self._remembers.tolist()
+
+        def comes_out(row: int) -> bool:
+            if not judged[row]:
+                return bool(unique[row])
+            return remembers[row] and not any(unique[other] for other in self._alike[row])
+
         if self._shared_names is not None:
-            self._unique = self._shared_names.first_of_each(self._unique)
+            self._shared_names.walk(unique, comes_out)
+        else:
+            for row in np.flatnonzero(asked).tolist():
+                unique[row] = comes_out(row)
+        self._unique = np.array(unique[:STORED], np.bool_)
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         rows = ordinals - self._first

@@ -10,7 +10,9 @@ from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import WIDTH_GROWTH, MatchPolicy
 from streamfilter.matching.verdict.verification import Verifier
 from streamfilter.similarity.columns import Widths
-from tests.pipeline.test_sequential_model import SKETCHER, plain, run_in_batches, story
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher
+from tests.pipeline.test_sequential_model import SEED, SKETCHER, plain, run_in_batches, story
 from tests.support.arrivals import arrival
 
 DOCUMENTS = 600
@@ -44,6 +46,28 @@ CHAINS = {
 }
 
 
+FIELDS = Sketcher(Scheme(16, 6, digests=("also /a", "also /b", "also /c")), seed=SEED)
+Values = list[tuple[str | None, ...]]
+
+
+def ladder() -> tuple[list[str], Values]:
+    """The second half is a chain; the first half, all withheld, has its values in reverse."""
+    half = DOCUMENTS // 2
+    values: Values = [("0", *rung(row, None)) for row in reversed(range(half))]
+    values += [(None, *rung(row, str(row + 1))) for row in range(half)]
+    return [" ".join(story(random.Random(row), 20)) for row in range(DOCUMENTS)], values
+
+
+def rung(row: int, following: str | None) -> tuple[str | None, str | None]:
+    return (following, str(row)) if row % 2 else (str(row), following)
+
+
+def in_turn() -> tuple[list[str], Values]:
+    """A row has the text of the one before it, the next one its value, and so on."""
+    texts = [" ".join(story(random.Random((row + 1) // 2), 20)) for row in range(DOCUMENTS)]
+    return texts, [(str(row // 2), None, None) for row in range(DOCUMENTS)]
+
+
 @pytest.fixture
 def looked(monkeypatch):
     """Return how many rows each round looks at."""
@@ -66,6 +90,20 @@ def test_rounds_over_a_chain_look_at_each_row_a_few_times(kind, most, looked):
     run_in_batches(CHAINS[kind], repeat(DOCUMENTS), MemoryIndex(Widths(128)), policy)
     assert sum(looked) <= (2 + WIDTH_GROWTH + 1) * DOCUMENTS
     assert len(looked) <= DOCUMENTS / 25
+
+
+@pytest.mark.parametrize("kind", [ladder, in_turn])
+def test_rounds_over_a_chain_of_values_look_at_each_row_a_few_times(kind, looked):
+    texts, values = kind()
+    policy = MatchPolicy(also_same=FIELDS.scheme.also_same)
+    index = MemoryIndex(FIELDS.scheme.widths, ids=True)
+    decisions = run_in_batches(texts, repeat(DOCUMENTS), index, policy, FIELDS, values=values)
+    assert len(looked) <= DOCUMENTS / 25
+    model, sketches = Law(Settings()), FIELDS.sketch(texts, values)
+    expected = [model.judge(arrival(f"d{row}", sketches, row)) for row in range(DOCUMENTS)]
+    assert [plain(each)[:2] for each in decisions] == [
+        (each.verdict, each.matches) for each in expected
+    ]
 
 
 @pytest.mark.parametrize(("most", "cap"), [(1, 8), (8, 8), (8, 1)])

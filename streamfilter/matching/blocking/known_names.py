@@ -11,7 +11,7 @@ its text and row 1 comes out, only row 2 is a duplicate by its id.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -71,6 +71,10 @@ class SharedNames:
             for name in each:
                 rows.setdefault(name, []).append(row)
         self._groups = [group for group in rows.values() if len(group) > 1]
+        self._groups_of: list[list[int]] = [[] for _ in names]
+        for number, group in enumerate(self._groups):
+            for row in group:
+                self._groups_of[row].append(number)
         self._visible, self._first = visible, first_ordinal
 
     def earlier(self, unique: Flags) -> I64:
@@ -93,17 +97,18 @@ class SharedNames:
                     yield row, last
                 last = row if comes_out[row] else last
 
-    def first_of_each(self, unique: Flags) -> Flags:
-        """Return *unique* without the rows that an earlier unique row makes duplicates."""
-        chosen = unique.copy()
-        for group in self._groups:
-            last = NONE
-            for row in group:
-                if last > NONE and self._sees(row, last):
-                    chosen[row] = False
-                elif chosen[row]:
-                    last = row
-        return chosen
+    def walk(self, unique: list[bool], comes_out: Callable[[int], bool]) -> None:
+        """Guess row by row in *unique*: it *comes_out*, and no earlier one has a same name.
+
+        Row by row, not name by name: a row that is withheld for one name makes none with its other
+        names a duplicate. Else a chain of names would be right up to a few rows more each round.
+        """
+        last = [NONE] * len(self._groups)
+        for row, groups in enumerate(self._groups_of):
+            earlier = (last[group] for group in groups if last[group] > NONE)
+            unique[row] = comes_out(row) and not any(self._sees(row, each) for each in earlier)
+            for group in groups if unique[row] else ():
+                last[group] = row
 
     def _sees(self, row: int, earlier: int) -> bool:
         pair = np.array([row]), np.array([earlier + self._first])
