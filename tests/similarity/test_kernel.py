@@ -239,6 +239,12 @@ def test_a_compiler_that_does_not_do_it_is_named(cache, tmp_path, monkeypatch, w
         assert not state.exists() or state.read_text().split()[2] == "Z", "its child was killed"
 
 
+def test_a_compiler_that_hangs_is_given_up_before_a_watchdog_ends_the_service():
+    unit = Path("deploy/systemd/streamfilter.service").read_text()
+    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.MULTILINE)
+    assert int(seconds) > library.COMPILE_SECONDS
+
+
 def test_the_next_compilation_removes_what_a_kill_and_old_versions_left(cache):
     (cache / ".kernel-killed").mkdir(parents=True)
     (cache / ".kernel-killed" / "kernel.so").touch()
