@@ -71,6 +71,7 @@ def command(
     if scope is not None and config.index.scope_field is None:
         raise click.UsageError("--scope belongs to a service with index.scope_field")
     asked = _asked([*ids, *_lines(file)])
+    inside = {} if scope is None else {SCOPE_HEADER: _written(scope)}
     if not yes:
         _say_what_would_go(config, asked, scope)
         standard.say(f"nothing was written; --yes writes {counted(len(asked), 'tombstone')}")
@@ -92,7 +93,7 @@ def command(
         for id_ in asked:
             name = id_.encode() if path is None else key_with(path, id_)
             headers = {where.removeprefix(HEADER): name} if where.startswith(HEADER) else {}
-            headers |= {} if scope is None else {SCOPE_HEADER: _written(scope)}
+            headers |= inside
             for partition in targets:
                 feed.send(None, key=name, partition=partition, headers=headers)
         feed.flush()

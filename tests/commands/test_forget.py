@@ -66,3 +66,13 @@ def test_one_of_several_topics_gets_the_tombstone(
     )
     assert main(["forget", "--config", str(config), "a1", "--yes"]) == code
     assert written in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("more", [[], ["--yes"]])
+def test_a_scope_that_no_record_can_have_is_refused_before_anything_is_shown(
+    tmp_path, capsys, more
+):
+    config = tmp_path / "streamfilter.yaml"
+    config.write_text("input: {tombstones: forget}\nindex: {scope_field: /tenant}\n")
+    assert main(["forget", "--config", str(config), "--scope", "\udcff", "a1", *more]) == 64
+    assert "--scope is not valid Unicode" in "".join(capsys.readouterr())
