@@ -30,6 +30,7 @@ from streamfilter.model import Document, Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.columns import I64
+from streamfilter.stops import counted
 
 CLUSTERS = ("stars", "components")
 """Kinds of clusters: `Cluster` has the kind's own first document as its centre."""
@@ -75,9 +76,9 @@ class Discovery:
 
     def summary(self) -> str:
         """Return the counts as a line."""
-        named = "clusters" if self.kind == "stars" else self.kind
+        named = counted(len(self.clusters), "cluster" if self.kind == "stars" else "component")
         inside = sum(len(cluster.members) for cluster in self.clusters)
-        broken = f"; {self.broken:,} broken lines set aside" if self.broken else ""
+        broken = f"; {counted(self.broken, 'broken line')} set aside" if self.broken else ""
         full = (
             f"; {self.overflows:,} times a bucket was full: of more than 255 documents of one kind "
             "not all pairs are here"
@@ -85,8 +86,8 @@ class Discovery:
             else ""
         )
         return (
-            f"{self.documents:,} documents: {len(self.pairs):,} pairs; {len(self.clusters):,} "
-            f"{named}, {inside:,} documents besides their centres{broken}{full}"
+            f"{counted(self.documents, 'document')}: {counted(len(self.pairs), 'pair')}; {named}, "
+            f"{counted(inside, 'document')} besides their centres{broken}{full}"
         )
 
 

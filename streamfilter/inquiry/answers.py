@@ -217,7 +217,7 @@ def _as_text(answer: Mapping[str, Any]) -> str:
     """Return one index's answer for a person."""
     buckets, shown = answer["buckets_hit"], answer["normalised"]
     bands = [bucket for bucket in buckets if not bucket["whole_text"]]
-    lines = [f"index       {answer['index']}, {answer['documents']:,} documents"]
+    lines = [f"index       {answer['index']}, {counted(answer['documents'], 'document')}"]
     if shown is not None:
         cut = "…" if len(shown) > SHOWN_CHARACTERS else ""
         lines.append(f"normalised  {shown[:SHOWN_CHARACTERS]}{cut}")

@@ -33,6 +33,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import InputTopic, Positions
 from streamfilter.process.health import State
+from streamfilter.stops import counted
 from streamfilter.tasks.changelog_rewrite import Rewriting
 from streamfilter.tasks.index_storage import IndexKeeper, Opened
 from streamfilter.tasks.plan import Plan, Script, patiently
@@ -120,7 +121,9 @@ class TaskStart:
                 state = State.PAUSED_DISK if waiting else State.RESTORING
                 yield state, waiting
         self._observer.restoring(0)
-        self._observer.note(f"{self._plan.label} restored: {len(opened.index)} documents")
+        self._observer.note(
+            f"{self._plan.label} restored: {counted(len(opened.index), 'document')}"
+        )
 
     def _is_complete(self, index: Index, bounds: Watermarks) -> Script[bool]:
         """Return False if the index must be restored once more, from a rewrite.
