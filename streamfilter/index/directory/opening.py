@@ -142,8 +142,8 @@ def _refuse_other(
     if ids and not marker.ids:
         named.append(
             "ids: it has none to find documents by (or not in their scopes), and "
-            "input.tombstones: forget and input.known_id: update need them; they come where it is "
-            "made anew"
+            "input.tombstones: forget, input.known_id: update or duplicate and verify.also_same "
+            "need them; they come where it is made anew"
         )
     if named:
         raise mismatch(str(path), named, have)
