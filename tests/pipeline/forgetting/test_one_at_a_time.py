@@ -48,8 +48,8 @@ from tests.support.arrivals import arrival, buckets_below
 
 NOW, DAY = 10**12, 86_400_000
 SEEDS = range(*map(int, os.environ.get("STORIES", "0:60").split(":")))
-DIGESTS = ("scope /tenant", "agree /date", "agree numbers", "agree urls")
-TENANTS, DATES = ("a", 7, None), ("x", "y", None)
+DIGESTS = ("scope /tenant", "agree /date", "agree numbers", "agree urls", "also /url")
+DRAWN = {"/tenant": ("a", 7, None), "/date": ("x", "y", None), "/url": (*range(9), *[None] * 20)}
 sketcher_of = cache(partial(sketcher_for, seed=SEED))
 
 
@@ -79,7 +79,9 @@ class Configuration:
         ):
             rules.setdefault(name, rng.choice(values))
             self.had[f"{name} {rules[name]}"] += 1
-        self.policy = MatchPolicy(**rules, within=self.retention.within)
+        self.policy = MatchPolicy(
+            **rules, within=self.retention.within, also_same=self.scheme.also_same
+        )
         if self.policy.fields:
             self.score = partial(score, self.policy.field_rules)
         self.topics = rng.choice((1, 1, 2, 3))
@@ -102,9 +104,9 @@ class Configuration:
         name = self.rng.choice([*RECORDS])
         self.fields, rules = RECORDS[name]
         kinds = tuple(self.fields.values())
-        scopes = tuple(each for each in digests if each.startswith("scope"))
-        self.scheme = replace(Scheme.of_fields(self.fields, keys=keys_of(kinds)), digests=scopes)
-        self.had.update(["records", f"records {name}", *scopes])
+        others = tuple(each for each in digests if not each.startswith("agree"))
+        self.scheme = replace(Scheme.of_fields(self.fields, keys=keys_of(kinds)), digests=others)
+        self.had.update(["records", f"records {name}", *others])
         return {"threshold": 0.75, "method": "fields", "fields": kinds, **rules}
 
     def _retention(self) -> Retention:
@@ -154,9 +156,8 @@ class Story:
         self.given = given = Configuration(rng)
         self.sketcher = sketcher_of(given.scheme)
         texts = given.texts()
-        drawn = {"/tenant": TENANTS, "/date": DATES}
         values = [
-            tuple(canonical(rng.choice(drawn[each]), ()) for each in given.scheme.pointers)
+            tuple(canonical(rng.choice(DRAWN[each]), ()) for each in given.scheme.pointers)
             for _ in texts
         ]
         self.sketches = self.sketcher.sketch(texts, values if given.scheme.digests else ())
@@ -324,7 +325,8 @@ ALWAYS = (
     "verdict unique", "verdict near_duplicate exact_jaccard", "verdict exact_duplicate exact_text",
     "verdict near_duplicate exact_containment", "verdict near_duplicate fields",
     "verdict near_duplicate signature", "verdict near_duplicate sketch", "verdict dropped short",
-    "verdict exact_duplicate same_id", "verdict passthrough short",
+    "verdict exact_duplicate same_id", "verdict exact_duplicate same_field",
+    "verdict passthrough short",
 )  # fmt: skip
 """What some stories of any fifty or so have."""
 
