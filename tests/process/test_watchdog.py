@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from functools import partial
 
 import pytest
 
@@ -22,7 +23,7 @@ class World:
         self.watchdog = Watchdog(
             self.health,
             exit_after=exit_after,
-            stalled=self.metrics.stalled,
+            stalled=partial(self.metrics.count, "stalls_total"),
             stopping=lambda: self.stopping,
             leave=self._leave,
             clock=lambda: self.now,

@@ -25,6 +25,8 @@ class SharedNode:
     """The only node, as another worker sees it."""
 
     ports: Ports
+    directory: Path
+    """Where its data are."""
 
     @property
     def address(self) -> str:
@@ -67,15 +69,21 @@ def shared(directory: Path, make: Callable[[], RealKafka]) -> Iterator[RealKafka
         if not ports.exists():
             own = make()
             own.start()
-            ports.write_text(json.dumps(asdict(own.nodes[0].ports)))
+            node = own.nodes[0]
+            ports.write_text(json.dumps([asdict(node.ports), str(node.directory)]))
         mine.touch()
     try:
-        yield own or SharedKafka((SharedNode(Ports(**json.loads(ports.read_text()))),))
+        yield own or _of_another(ports)
     finally:
         mine.unlink()
         if own:
             _await_others(users)
             own.close()
+
+
+def _of_another(ports: Path) -> SharedKafka:
+    numbers, directory = json.loads(ports.read_text())
+    return SharedKafka((SharedNode(Ports(**numbers), Path(directory)),))
 
 
 def _await_others(users: Path) -> None:
