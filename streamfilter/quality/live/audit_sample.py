@@ -23,7 +23,7 @@ from streamfilter.similarity.sketch import Sketches
 SAMPLE_MAX = 2_000
 """Chosen arrivals of one round. They take at most 8 MiB, and the next round's as much again."""
 RECORDS_MAX = 400
-"""The same of records with fields: a pair of them takes a microsecond, not some nanoseconds."""
+"""The same of records with fields: a pair of them takes two microseconds, not some nanoseconds."""
 PAYLOAD_MAX = 4_096
 """Bytes of a record that is audited: bounds the memory, and the time of a comparison."""
 BINS = 20
