@@ -27,7 +27,7 @@ PATTERN_MAX = 1_000
 EXAMPLE = "The harbour was closed on Monday, 3 March 2026. Приветъ 漢字 مرحبا"
 """No pattern may match all of this."""
 
-_URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\"']++|\bwww\.[^\s<>\"']++", re.IGNORECASE)
+URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\"']++|\bwww\.[^\s<>\"']++", re.IGNORECASE)
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}+\.){1,8}[^\W\d_][\w-]{1,62}+")
 _UUID = re.compile(
     r"(?<![0-9a-z])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE
@@ -103,8 +103,8 @@ def _has_address(text: str) -> bool:
 
 
 MASKS: dict[str, Step] = {
-    "tracking": _replacing(_URL, lambda found: untracked(found[0]), where=_has_address),
-    "url": _replacing(_URL, "url", where=_has_address),
+    "tracking": _replacing(URL, lambda found: untracked(found[0]), where=_has_address),
+    "url": _replacing(URL, "url", where=_has_address),
     "email": _replacing(_EMAIL, "email", where=lambda text: "@" in text),
     "uuid": _replacing(_UUID, "uuid", where=lambda text: text.count("-") >= 4),
     "timestamp": _replacing(_TIMESTAMP, "timestamp"),

@@ -144,10 +144,8 @@ def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[
     points = np.full((len(left), len(kinds)), np.nan)
     if not left:
         return points
-    ours = [split_fields(payload.decode(), len(kinds)) for payload in left]
-    theirs = [split_fields(payload.decode(), len(kinds)) for payload in right]
-    for place, kind in enumerate(kinds):
-        one, other = [row[place] for row in ours], [row[place] for row in theirs]
+    ours, theirs = (RecordColumns.of(each, len(kinds)).fields for each in (left, right))
+    for place, (one, other, kind) in enumerate(zip(ours, theirs, kinds, strict=True)):
         points[:, place] = points_of(one, other, kind)
     return points
 

@@ -16,7 +16,7 @@ from streamfilter.index.bands.buckets import copies
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.format import values_of
 from streamfilter.index.protocol import Documents, Meets, Readable
-from streamfilter.matching.blocking.candidates import NOBODY, Candidates, collect, merged
+from streamfilter.matching.blocking.candidates import NO_CANDIDATES, Candidates, collect, merged
 from streamfilter.matching.verdict.decision import Fate, Finding, Outcome
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.matching.verdict.verification import Verifier
@@ -91,7 +91,7 @@ def named_by(index: Readable, contents: Contents, reach: int = 0) -> Candidates:
     all be too old. A thousand records of one address would be half a million pairs.
     """
     if not contents.also:
-        return NOBODY
+        return NO_CANDIDATES
     names = values_of(contents)
     known: dict[bytes, set[int]] = {name: set() for each in names for name in each}
     horizon = index.progress.horizon

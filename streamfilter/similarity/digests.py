@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from streamfilter.cleaning.masks import URL
 from streamfilter.similarity.columns import NO_DIGESTS, U64
 from streamfilter.similarity.text.code_points import visible
 
@@ -24,7 +25,6 @@ _NUMBER = re.compile(
     r"\d++(?:[.,'\u2019\u00a0\u202f\u2009\u066b\u066c]\d++)*+|[\u00bc-\u00be\u2150-\u215e\u2189]"
 )
 _SEPARATED = re.compile(r"\D(\d+)")
-_URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\"']++|\bwww\.[^\s<>\"']++", re.IGNORECASE)
 _AFTER_URL = ".,;:!?)]}"
 
 
@@ -50,7 +50,7 @@ def _plain_number(found: str) -> str:
 
 def urls_in(text: str) -> list[str]:
     """Return the web addresses of *text*, in their order, without punctuation behind them."""
-    return [each.rstrip(_AFTER_URL) for each in _URL.findall(text)]
+    return [each.rstrip(_AFTER_URL) for each in URL.findall(text)]
 
 
 Subject = int | Callable[[str], list[str]]

@@ -74,7 +74,7 @@ class Candidates:
 
 
 _NONE = np.zeros(0, np.int64)
-NOBODY = Candidates(_NONE, _NONE, np.zeros(0, np.uint32))  # no pairs
+NO_CANDIDATES = Candidates(_NONE, _NONE, np.zeros(0, np.uint32))
 
 
 def collect(levels: Sequence[Level], *, columns: int) -> Candidates:
@@ -101,7 +101,7 @@ def meetings(levels: Sequence[Level], *, columns: int) -> Iterator[Candidates]:
 
 def joined(parts: Iterable[Candidates]) -> Candidates:
     """Return the pairs of all *parts*, one after the other."""
-    columns = zip(*((p.rows, p.ordinals, p.tallies) for p in (NOBODY, *parts)), strict=True)
+    columns = zip(*((p.rows, p.ordinals, p.tallies) for p in (NO_CANDIDATES, *parts)), strict=True)
     rows, ordinals, tallies = (np.concatenate(column) for column in columns)
     return Candidates(rows, ordinals, tallies)
 

@@ -98,7 +98,7 @@ class Forgetting:
         among the batch's records.
         """
         if not any(each.name is not None for each in tombstones):
-            return cls(first_ordinal, tombstones, NOBODY, NOBODY, NOBODY)
+            return cls(first_ordinal, tombstones, NO_ORDINALS, NO_ORDINALS, NO_ORDINALS)
         waiting = _Named(tombstones, names, index, first_ordinal)
         found: dict[int, tuple[int, int]] = {}
         for cause, each in enumerate(tombstones):
@@ -204,9 +204,9 @@ class Forgotten:
     updates: int = 0  # number of records that replaced an earlier version
 
 
-NOBODY: I64 = np.zeros(0, np.int64)
-NO_TOMBSTONES = Forgetting(0, (), NOBODY, NOBODY, NOBODY)
-NOTHING = Forgotten(NOBODY)
+NO_ORDINALS: I64 = np.zeros(0, np.int64)
+NO_TOMBSTONES = Forgetting(0, (), NO_ORDINALS, NO_ORDINALS, NO_ORDINALS)
+NOTHING = Forgotten(NO_ORDINALS)
 
 
 def named_removals(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None:

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.entities.held_out import HeldOut, Pool, held_out_values, random_pool, validation
-from streamfilter.entities.joined import split_fields
-from streamfilter.entities.scoring import FieldRules, points_of
+from streamfilter.entities.scoring import FieldRules, RecordColumns, points_of
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.sample.brute_force import Missed, Pairs, missed_as_text
 from streamfilter.quality.sample.measured_curve import met_of
@@ -26,7 +25,7 @@ from streamfilter.stops import counted
 FLOOR = 0.3
 """Pairs with a lower score are ignored: one equal field of three is .33."""
 
-NOBODY = np.zeros(0, np.int64)
+NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +118,8 @@ def measure_records(
 
 def _scored(payloads: Sequence[bytes], rules: FieldRules) -> Pairs:
     """Return all pairs with a score of at least `FLOOR`; score one record at a time."""
-    split = [split_fields(payload.decode(), len(rules.kinds)) for payload in payloads]
-    columns = [[row[place] for row in split] for place in range(len(rules.kinds))]
-    later, earlier, scores = [NOBODY], [NOBODY], [np.zeros(0)]
+    columns = RecordColumns.of(payloads, len(rules.kinds)).fields
+    later, earlier, scores = [NO_ROWS], [NO_ROWS], [np.zeros(0)]
     for row in range(1, len(payloads)):
         INTERRUPTION.obey()
         fields = zip(columns, rules.kinds, strict=True)
