@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -137,3 +137,12 @@ def compact(index: RocksIndex) -> None:
     for family in index._store._families.values():
         family.flush(True)
         family.compact_range(None, None)
+
+
+def settle(index: RocksIndex, changes: Callable[[int], Changes], count: int) -> None:
+    """Write *count* batches into *index*, compact it half-way, and close it."""
+    for number in range(count):
+        index.apply(changes(number))
+        if number == count // 2:
+            compact(index)
+    index.close()

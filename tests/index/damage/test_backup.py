@@ -30,7 +30,7 @@ from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.normalisation import UNICODE_VERSION
-from tests.index.samples import compact
+from tests.index.samples import settle
 
 SCHEME, SECRET = Scheme(bands=16, rows=6), bytes(range(16))
 SKETCHER = Sketcher(SCHEME, seed=SECRET)
@@ -72,18 +72,8 @@ def opened(path: Path) -> RocksIndex:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of some table files, closed."""
     path = tmp_path_factory.mktemp("original") / "state"
-    index = opened(path)
-    for number in range(BATCHES_OF_ALL):
-        index.apply(changes(number))
-        if number == BATCHES_OF_ALL // 2:
-            compact(index)
-    index.close()
+    settle(opened(path), changes, BATCHES_OF_ALL)
     return path
-
-
-@pytest.fixture
-def state(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "state"))
 
 
 def inspected(path: Path) -> Inspection:

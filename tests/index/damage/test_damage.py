@@ -18,7 +18,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
-from tests.index.samples import SLOTS, compact, identity
+from tests.index.samples import SLOTS, identity, settle
 from tests.support.machine.disk import fill, small_file_system
 
 BATCHES = 120
@@ -28,18 +28,8 @@ BATCHES = 120
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A settled index with several table files."""
     path = tmp_path_factory.mktemp("original") / "state"
-    index = open_index(path, identity(), bucket_cap=CAP, memory=SMALL)
-    for number in range(BATCHES):
-        index.apply(batch(number))
-        if number == BATCHES // 2:
-            compact(index)
-    index.close()
+    settle(open_index(path, identity(), bucket_cap=CAP, memory=SMALL), batch, BATCHES)
     return path
-
-
-@pytest.fixture
-def state(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "state"))
 
 
 def read_everything(path: Path) -> int:
