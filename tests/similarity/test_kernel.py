@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -235,8 +236,18 @@ def test_a_compiler_that_does_not_do_it_is_named(cache, tmp_path, monkeypatch, w
     assert choice.environment()[choice.VARIABLE] == OFF, "a worker does not try it again"
     assert not [*cache.glob(".*")], "nothing is left behind"
     if what == "hangs":
-        state = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
-        assert not state.exists() or state.read_text().split()[2] == "Z", "its child was killed"
+        child = int((tmp_path / "pid").read_text())
+        deadline = time.monotonic() + 30
+        while not is_dead(child):  # a killed process dies a moment later
+            assert time.monotonic() < deadline, "the compiler's child was not killed"
+            time.sleep(0.01)
+
+
+def is_dead(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] == "Z"  # waits for its parent
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_a_compiler_that_hangs_is_given_up_before_a_watchdog_ends_the_service():
