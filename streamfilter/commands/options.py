@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ import click
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading, load_config, read_config
+from streamfilter.config.settings.types import parse_duration
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.similarity.kernel.choice import choose
@@ -82,6 +84,30 @@ class PictureFile(click.Path):
             self.fail(f"{path}: {named}; name it {path.with_suffix('.svg')}", param, ctx)
         require_matplotlib()
         return path
+
+
+def moment(_: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
+    """Return the time that *value* names: a duration before now, such as 2h, or a date with zone.
+
+    Raises `click.BadParameter`: it is no such time.
+    """
+    if value is None:
+        return None
+    try:
+        now = datetime.now(UTC)
+        when = datetime.fromisoformat(value) if "-" in value else now - parse_duration(value)
+        if when.tzinfo is not None and when.timestamp() >= 0:
+            return when
+    except (ValueError, OverflowError):
+        pass  # the answer to all that is no time is the same
+    shown = f"{value!r:.80} is no time; write 2h, 7d, or 2026-11-26T04:00:00Z"
+    raise click.BadParameter(shown, param=option)
+
+
+since_option = click.option(
+    "--since", callback=moment, metavar="TIME",
+    help="Only records from this time on: 2h or 7d ago, or such as 2026-11-26T04:00:00Z.",
+)  # fmt: skip
 
 
 def plot_option(help: str) -> Option:

@@ -183,10 +183,16 @@ def as_sketched(scheme: Scheme, text: str) -> str:
     return joined
 
 
-def unknown(id_: str | None, state: Path) -> Stop:
+class UnknownId(Stop):
+    """No index has a document with this id."""
+
+    exit_code = ExitCode.USAGE
+
+
+def unknown(id_: str | None, state: Path) -> UnknownId:
     """Return the refusal of an id that no index has."""
-    return Stop(
+    return UnknownId(
         f"{state}: no document has the id {id_!r}\n    cure: give the text itself, or @file; "
-        "only forwarded documents are in the index, not withheld ones",
-        exit_code=ExitCode.USAGE,
+        "only forwarded documents are in the index. For a withheld one: `streamfilter explain "
+        "--id ID` with the service's --config, which reads the duplicates topic"
     )

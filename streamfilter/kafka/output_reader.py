@@ -6,13 +6,10 @@ judged. The order comes from the changelog's batch records.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from dataclasses import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
@@ -21,20 +18,16 @@ from streamfilter.engine.messages.changelog_header import BATCH, HEADER, decode_
 from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.index.input_table import Spot
 from streamfilter.kafka import topic_sample
-from streamfilter.kafka.connection.clients import consumer, reader_properties
-from streamfilter.kafka.connection.errors import kafka_errors, translated
-from streamfilter.kafka.ports.source import record_of
-from streamfilter.matching.verdict import envelope
+from streamfilter.kafka.connection.clients import admin_client
+from streamfilter.kafka.connection.errors import kafka_errors
+from streamfilter.kafka.topic_reader import TopicReader
 from streamfilter.matching.verdict.evidence_headers import PREFIX
+from streamfilter.matching.verdict.side_records import SideRecord, read_back
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.quality.run_reading import digest, given_of, placed_of
 from streamfilter.similarity.sketch import digester_for
-from streamfilter.stops import BrokenInput, Temporary
-
-READ_RECORDS = 5_000
-POLL_SECONDS = 0.2
-SILENCE_SECONDS = 30.0  # without a record or an end for so long, the broker is down
+from streamfilter.stops import BrokenInput
 
 UNJUDGED = 1 << 62  # batch number for a record that no batch record covers: such records come last
 
@@ -50,9 +43,8 @@ def read_run(config: Config, reader: Reader) -> Run:
     ]
     output, shadow = config.output, config.output.mode == "shadow"
     placed = [_forwarded(record, shadow) for record in _records(config, output.unique)]
-    placed += [_withheld(record) for record in _records(config, output.duplicates)]
-    for topic in output.dead_letters:
-        placed += [_rejected(record) for record in _records(config, topic)]
+    for topic in (output.duplicates, *output.dead_letters):
+        placed += [_set_aside(record) for record in _records(config, topic)]
     notes = tuple(_notes(config.input.name, given, order))
     return Run(sorted(given, key=lambda each: each.order), placed, notes)
 
@@ -92,52 +84,19 @@ def _forwarded(record: Record, shadow: bool) -> Placed:
     In other modes the record is unchanged, and headers with our prefix came with the input.
     """
     if shadow and PREFIX + "match.id" in dict(record.headers):
-        return _annotated(record)
+        return _set_aside(record)
     return Placed("unique", Verdict.UNIQUE, digest(record.value or b""))
 
 
-def _withheld(record: Record) -> Placed:
-    """Return a record of the duplicates topic, which was written in either mode."""
-    if PREFIX + "verdict" in dict(record.headers):
-        return _annotated(record)
-    try:
-        return placed_of(envelope.decode(record.value or b""), "duplicates")
-    except ValueError as error:
-        raise BrokenInput(f"{record.source}: {error}") from None
-
-
-def _annotated(record: Record) -> Placed:
-    headers = _ours(record)
-    matches = json.loads(headers["matches"])
-    return Placed(
-        place="duplicates",
-        verdict=Verdict(headers["verdict"]),
-        raw=digest(record.value or b""),
-        source=_source(headers, "source"),
-        match_id=headers["match.id"],
-        similarity=float(headers["match.similarity"]),
-        containment=matches[0].get("containment"),
-        match_sources=tuple(Source(m["topic"], m["partition"], m["offset"]) for m in matches),
-        method=headers.get("method"),
-    )
-
-
-def _rejected(record: Record) -> Placed:
-    headers = _ours(record)
-    whole = "error.value_bytes" not in headers
-    raw = digest(record.value or b"") if whole else None
-    return Placed("dead_letter", Verdict.REJECTED, raw, _source(headers, "error"))
-
-
-def _ours(record: Record) -> dict[str, str]:
-    """Return our headers of *record*. The last of a name wins: ours follow the original's."""
-    ours = ((n[len(PREFIX) :], v) for n, v in record.headers if n.startswith(PREFIX))
-    return {name: (value or b"").decode() for name, value in ours}
-
-
-def _source(headers: dict[str, str], name: str) -> Source:
-    topic, partition, offset = (headers[f"{name}.{at}"] for at in ("topic", "partition", "offset"))
-    return Source(topic, int(partition), int(offset))
+def _set_aside(record: Record) -> Placed:
+    """Return a record of the duplicates topic, of any mode, or a dead letter."""
+    found = read_back(record)
+    if not isinstance(found, SideRecord):
+        raise BrokenInput(f"{record.source}: it is no record of streamfilter")
+    raw = None if found.original is None else digest(found.original.value or b"")
+    if found.evidence is None:
+        return Placed("dead_letter", Verdict.REJECTED, raw, found.source)
+    return replace(placed_of(found.evidence, "duplicates"), raw=raw)
 
 
 class _Order:
@@ -178,39 +137,6 @@ class _Order:
 
 def _records(config: Config, topic: str) -> Iterator[Record]:
     """Yield the committed records of *topic*, from its beginning to its present end."""
-    properties: dict[str, Any] = {**reader_properties(config), "auto.offset.reset": "earliest"}
-    with kafka_errors(f"reading {topic}"):
-        client = consumer(config, properties)
-        try:
-            partitions = _partitions(client, topic)
-            client.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-            yield from map(record_of, _messages(client, topic, partitions))
-        finally:
-            client.close()
-
-
-def _partitions(client: Consumer, topic: str) -> set[int]:
-    found = client.list_topics(topic, timeout=SILENCE_SECONDS).topics[topic]
-    if found.error is not None:
-        raise Temporary(f"topic {topic}: {found.error.str()}")
-    return set(found.partitions)
-
-
-def _messages(client: Consumer, topic: str, left: set[int]) -> Iterator[Message]:
-    """Yield messages until every partition in *left* has reported its end."""
-    silent = 0
-    while left:
-        # `consume` waits for that many messages or for its timeout, which is short: a partition's
-        # end counts as one message.
-        messages = client.consume(READ_RECORDS, POLL_SECONDS)
-        silent = 0 if messages else silent + 1
-        if silent * POLL_SECONDS > SILENCE_SECONDS:
-            raise Temporary(f"topic {topic}: no record and no end for {SILENCE_SECONDS:.0f} s")
-        for message in messages:
-            error = message.error()
-            if error is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition() or 0)
-            elif not error.retriable():
-                raise translated(error, f"reading {topic}")
+    admin = admin_client(config)
+    with kafka_errors(f"reading {topic}"), TopicReader(config, topic) as reader:
+        yield from reader.records(reader.bounds(admin, stable=True))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streamfilter.engine.ports import Outgoing
+from streamfilter.matching.verdict.side_records import SideRecord, read_back
 from streamfilter.model import Headers, Record, Source
 from tests.documents.test_envelope import SCHEMA
 from tests.engine.world import STYLE, World
@@ -104,3 +105,23 @@ def test_beside_an_envelope_no_header_is_taken_for_ours(mode: str) -> None:
         b"k", "b", "exact_duplicate", "a"
     )  # fmt: skip
     assert told.get("payload") == ((SENT[1][1] or b"").decode() if mode == "envelope" else None)
+
+
+@pytest.mark.parametrize("mode", ["annotate", "envelope", "reference"])
+def test_a_withheld_record_and_a_dead_letter_are_read_back_as_they_came(
+    mode: str,
+) -> None:
+    found = outputs(duplicates_mode=mode)
+    for number, (each,) in ((1, found["duplicates"]), (2, found["dead"])):
+        key, value = SENT[number]
+        there = Source(each.topic, each.partition, 7)
+        side = read_back(Record(there, each.key, each.value, each.headers, each.timestamp))
+        assert isinstance(side, SideRecord)
+        came = Record(Source("in", 0, number), key, value, FORGED, TIMESTAMP)
+        kept = number == 2 or mode != "reference"
+        assert (side.source, side.original) == (came.source, came if kept else None)
+        assert side.is_source(came)
+        assert not side.is_source(replace(came, key=b"another")) or each.key is None
+        assert (side.evidence.id if side.evidence else side.code) == ("b", "invalid_json")[
+            number - 1
+        ]

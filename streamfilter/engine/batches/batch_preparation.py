@@ -20,9 +20,10 @@ from streamfilter.documents.reader import Reader
 from streamfilter.engine.batches.pace import Stopwatch
 from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.messages.changelog import remembered_bytes
-from streamfilter.engine.messages.forwarding import BATCH_OVERHEAD, Destinations, size_of, theirs_of
+from streamfilter.engine.messages.forwarding import BATCH_OVERHEAD, Destinations, size_of
 from streamfilter.engine.ports import Clock
 from streamfilter.matching.batch import Prepared
+from streamfilter.matching.verdict.evidence_headers import theirs_of
 from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.workers.crew import Crew

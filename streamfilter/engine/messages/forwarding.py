@@ -19,11 +19,16 @@ from dataclasses import dataclass, field, replace
 from streamfilter.engine.ports import Layout, Outgoing
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.verdict import envelope
-from streamfilter.matching.verdict.evidence_headers import PREFIX, evidence_headers, our_headers
+from streamfilter.matching.verdict.evidence_headers import (
+    PREFIX,
+    evidence_headers,
+    key_of_ours,
+    our_headers,
+    theirs_of,
+)
 from streamfilter.model import OUTPUTS, Decision, ErrorCode, Headers, Malformed, Record, Unjudged
 from streamfilter.stops import ExitCode, Stop
 
-THEIRS = PREFIX + "input."  # new prefix of input headers that look like ours
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
 HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
 
@@ -191,23 +196,10 @@ class Forwarder:
 
     def _key_of_ours(self, topic: str, record: Record) -> bytes | None:
         """Return a unique key for a compacted topic, which needs one, else None."""
-        source = record.source
-        if topic not in self._to.compacted:
-            return None
-        return f"{source.topic}/{source.partition}/{source.offset}".encode()
+        return key_of_ours(record.source) if topic in self._to.compacted else None
 
     def _fits(self, out: Outgoing) -> bool:
         return size_of(out.key, out.value, out.headers) <= self._to.limits[out.topic]
-
-
-def theirs_of(record: Record) -> Headers:
-    """Return the record's own headers, after renaming those that look like ours."""
-    if not any(name.startswith(PREFIX) for name, _ in record.headers):
-        return record.headers
-    return tuple(
-        (THEIRS + name.removeprefix(PREFIX) if name.startswith(PREFIX) else name, value)
-        for name, value in record.headers
-    )
 
 
 _M = 0x5BD1E995

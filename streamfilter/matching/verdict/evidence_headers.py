@@ -10,9 +10,10 @@ from functools import lru_cache
 
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
-from streamfilter.model import Decision, Headers, Record, Verdict
+from streamfilter.model import Decision, Headers, Record, Source, Verdict
 
 PREFIX = "__streamfilter."
+THEIRS = PREFIX + "input."  # new prefix of input headers that look like ours
 
 
 def evidence_headers(
@@ -64,3 +65,27 @@ def _number(value: float) -> bytes:
 def our_headers(pairs: Iterable[tuple[str, object]]) -> Headers:
     """Return names and values as headers of ours."""
     return tuple((PREFIX + name, str(value).encode()) for name, value in pairs)
+
+
+def theirs_of(record: Record) -> Headers:
+    """Return the record's own headers, after renaming those that look like ours."""
+    if not any(name.startswith(PREFIX) for name, _ in record.headers):
+        return record.headers
+    return tuple(
+        (THEIRS + name.removeprefix(PREFIX) if name.startswith(PREFIX) else name, value)
+        for name, value in record.headers
+    )
+
+
+def original_headers(headers: Headers) -> Headers:
+    """Return the headers that `theirs_of` was given: under their first names, without ours."""
+    return tuple(
+        (PREFIX + name.removeprefix(THEIRS) if name.startswith(THEIRS) else name, value)
+        for name, value in headers
+        if name.startswith(THEIRS) or not name.startswith(PREFIX)
+    )
+
+
+def key_of_ours(source: Source) -> bytes:
+    """Return the key that a record without one gets on a compacted output."""
+    return f"{source.topic}/{source.partition}/{source.offset}".encode()

@@ -1,0 +1,144 @@
+"""Reads the committed records of a topic between offsets; it joins no group and changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+
+from confluent_kafka import IsolationLevel, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.config.configuration import Config
+from streamfilter.kafka.brokers.broker_queries import OffsetSpec, list_offsets, start_positions
+from streamfilter.kafka.connection.clients import admin_client, consumer, reader_properties
+from streamfilter.kafka.connection.errors import kafka_errors, translated
+from streamfilter.kafka.connection.one_shot_calls import asked_once, awaited, listed
+from streamfilter.kafka.ports.source import record_of
+from streamfilter.kafka.topic_sample import no_topic
+from streamfilter.model import Record
+from streamfilter.process.signals import INTERRUPTION
+from streamfilter.stops import ConfigError, Temporary
+
+READ_RECORDS = 5_000
+POLL_SECONDS = 0.2
+SILENCE_SECONDS = 30.0  # without a record or an end for so long, the broker is down
+BLOCK_FIRST, BLOCK_MAX = 1_000, 64_000  # offsets of a partition that are read at a time, backwards
+
+Bounds = Mapping[int, tuple[int, int]]
+"""The first offset of each partition, and the offset after the last."""
+
+
+def no_progress(_: int) -> None:
+    """Show nothing."""
+
+
+class TopicReader:
+    """One topic, open to be read."""
+
+    def __init__(self, config: Config, topic: str) -> None:
+        self.topic = topic
+        properties = {**reader_properties(config), "auto.offset.reset": "earliest"}
+        self._client = consumer(config, properties)
+
+    def partitions(self) -> list[int]:
+        """Return the topic's partitions. Raises `Temporary`: it is not there."""
+        found = self._client.list_topics(self.topic, timeout=SILENCE_SECONDS).topics[self.topic]
+        if found.error is not None:
+            raise Temporary(f"topic {self.topic}: {found.error.str()}")
+        return sorted(found.partitions)
+
+    def bounds(self, admin: AdminClient, since: datetime | None = None, *, stable: bool) -> Bounds:
+        """Return the bounds of the records from *since* on.
+
+        If *stable*, the end is that of the transactions that have ended. Otherwise a reader waits
+        for those that are open now.
+        """
+        spots = {number: TopicPartition(self.topic, number) for number in self.partitions()}
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        starts = start_positions(admin, spots, since or "earliest")
+        ends = list_offsets(admin, spots, OffsetSpec.latest(), level)
+        return {number: (starts[number], ends[number]) for number in spots}
+
+    def records(
+        self, bounds: Bounds, advanced: Callable[[int], None] = no_progress
+    ) -> Iterator[Record]:
+        """Yield the committed records in *bounds*; *advanced* gets the offsets that were passed.
+
+        Raises `Stop`: a broker or an open transaction holds them back, or a stop was requested.
+        """
+        at = {number: start for number, (start, end) in bounds.items() if start < end}
+        self._client.assign([TopicPartition(self.topic, p, start) for p, start in at.items()])
+        heard = time.monotonic()
+        while at:
+            INTERRUPTION.obey()
+            with kafka_errors(f"reading {self.topic}"):
+                messages = self._client.consume(READ_RECORDS, POLL_SECONDS)
+            if messages:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SILENCE_SECONDS:
+                raise Temporary(
+                    f"topic {self.topic}: no record and no end for {SILENCE_SECONDS:.0f} s\n"
+                    "    cure: see whether its brokers work, and whether a producer left a "
+                    "transaction open (kafka-transactions.sh find-hanging)"
+                )
+            for message in messages:
+                number, offset = message.partition(), message.offset()
+                if number not in at or offset is None or not _sound(message, self.topic):
+                    continue
+                end, record = bounds[number][1], message.error() is None
+                if record and offset < end:
+                    yield record_of(message)
+                reached = min(offset + record, end)
+                advanced(max(0, reached - at[number]))
+                at[number] = max(at[number], reached)
+                if at[number] >= end:
+                    del at[number]
+                    self._client.incremental_unassign([TopicPartition(self.topic, number)])
+
+    def newest_first(
+        self, bounds: Bounds, advanced: Callable[[int], None] = no_progress
+    ) -> Iterator[Iterator[Record]]:
+        """Yield the records in *bounds* in blocks, from the end to the beginning.
+
+        Each block must be read to its end before the next one.
+        """
+        low, size = {number: end for number, (_, end) in bounds.items()}, BLOCK_FIRST
+        while any(low[number] > start for number, (start, _) in bounds.items()):
+            block = {n: (max(start, low[n] - size), low[n]) for n, (start, _) in bounds.items()}
+            yield self.records(block, advanced)
+            low, size = {n: start for n, (start, _) in block.items()}, min(2 * size, BLOCK_MAX)
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._client.close()
+
+    def __enter__(self) -> TopicReader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+@contextmanager
+def opened(
+    config: Config, topic: str, since: datetime | None
+) -> Iterator[tuple[TopicReader, Bounds]]:
+    """Yield a reader of *topic* and the bounds of what is committed, or raise `Stop`."""
+    admin = admin_client(config)
+    known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
+    if topic not in known:
+        raise ConfigError([no_topic("output", topic, known)])
+    with asked_once(), TopicReader(config, topic) as reader:
+        yield reader, reader.bounds(admin, since, stable=True)
+
+
+def _sound(message: Message, topic: str) -> bool:
+    """Return True for a record and for a partition's end; raise an error that stays."""
+    error = message.error()
+    if error is None or error.code() == KafkaError._PARTITION_EOF:
+        return True
+    if not error.retriable():
+        raise translated(error, f"reading {topic}")
+    return False

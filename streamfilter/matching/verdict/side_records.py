@@ -1,0 +1,158 @@
+"""Reads back the records of a side topic: duplicates and dead letters, with the original in each.
+
+A side topic also holds notes. An operator's command writes one with the records that it sends on
+(`engine/corrections.py`). A note names them by their offsets in its own partition.
+
+| mode | original in the record |
+|---|---|
+| annotate, a whole dead letter | its value and headers; ours are taken out |
+| envelope | the payload, and the headers |
+| reference, a record that was too large | none: it is read at its source |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.envelope import Envelope, Matched, SourcePlace
+from streamfilter.matching.verdict.evidence_headers import (
+    PREFIX,
+    THEIRS,
+    key_of_ours,
+    original_headers,
+    our_headers,
+)
+from streamfilter.model import ErrorCode, Headers, Record, Source, Verdict
+
+NOTE = "note"
+RELEASED, ATTEMPTS = PREFIX + "released", PREFIX + "attempts"
+"""Our headers on a record that was sent on: from the duplicates, from the dead letters."""
+ATTEMPTS_DIGITS = 3  # a longer number is not ours
+
+Span = tuple[int, int]
+"""The first and the last offset of a run of records; between them is no other record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The records of the note's partition that were sent on."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def headers(self) -> Headers:
+        """Return the headers that mark the note."""
+        return our_headers([(NOTE, "sent")])
+
+    @property
+    def value(self) -> bytes:
+        """Return the note as JSON."""
+        return envelope.encode({"sent": self.spans})
+
+
+@dataclass(frozen=True, slots=True)
+class SideRecord:
+    """A withheld record or a dead letter."""
+
+    record: Record  # as the side topic holds it
+    source: Source  # the place of the original in the input
+    original: Record | None  # as it was in the input; None: read it there
+    evidence: Envelope | None = None  # of a withheld record
+    code: str = ""  # of a dead letter
+    value_bytes: int | None = None  # size of a dead letter's value that was left out
+
+    @property
+    def attempts(self) -> int:
+        """Return how often this dead letter was sent back before."""
+        found = dict(original_headers(self.record.headers)).get(ATTEMPTS) or b""
+        return int(found) if found.isdigit() and len(found) <= ATTEMPTS_DIGITS else 0
+
+    def is_source(self, record: Record) -> bool:
+        """Return whether *record*, read at the source, may be the original.
+
+        A topic of the same name may have been created since, with other records.
+        """
+        if self.record.key not in (None, record.key, key_of_ours(self.source)):
+            return False
+        return self.value_bytes in (None, len(record.value or b""))
+
+
+def read_back(record: Record) -> SideRecord | Note | None:
+    """Return what a record of a side topic is; None: forwarding did not write it."""
+    try:
+        ours = ours_of(record)
+        if NOTE in ours:
+            return _note(record)
+        if "error.code" in ours:
+            return _letter(record, ours)
+        if "verdict" not in ours:
+            return _enveloped(record)
+        evidence = _evidence(ours)
+    except (KeyError, ValueError, msgspec.MsgspecError):
+        return None
+    assert evidence.source is not None
+    source = evidence.source.source
+    return SideRecord(record, source, _original(record, source, record.value), evidence)
+
+
+def ours_of(record: Record) -> dict[str, str]:
+    """Return our headers, without the prefix. The last of a name wins, or raise `ValueError`."""
+    return {
+        name.removeprefix(PREFIX): (value or b"").decode()
+        for name, value in record.headers
+        if name.startswith(PREFIX) and not name.startswith(THEIRS)
+    }
+
+
+def _note(record: Record) -> Note | None:
+    spans = msgspec.json.decode(record.value or b"", type=dict[str, tuple[Span, ...]])["sent"]
+    sound = all(0 <= first <= last < record.source.offset for first, last in spans)
+    return Note(spans) if sound else None
+
+
+def _place(ours: dict[str, str], name: str) -> SourcePlace:
+    topic, partition, offset = (ours[f"{name}.{at}"] for at in ("topic", "partition", "offset"))
+    return SourcePlace(topic, int(partition), int(offset))
+
+
+def _evidence(ours: dict[str, str]) -> Envelope:
+    return Envelope(
+        Verdict(ours["verdict"]),
+        ours["id"],
+        _place(ours, "source"),
+        ours.get("method"),
+        msgspec.json.decode(ours["matches"], type=tuple[Matched, ...]),
+    )
+
+
+def _enveloped(record: Record) -> SideRecord | None:
+    found = envelope.decode(record.value or b"")
+    if found.source is None:
+        return None
+    source, value = found.source.source, found.value
+    original = None if value is None else _original(record, source, value)
+    return SideRecord(record, source, original, found)
+
+
+def _letter(record: Record, ours: dict[str, str]) -> SideRecord:
+    source, size = _place(ours, "error").source, ours.get("error.value_bytes")
+    original = None
+    if size is None and ours["error.code"] != ErrorCode.BAD_HEADER:
+        original = _original(record, source, record.value)
+        if "error.timestamp" in ours:  # the letter of a refused record has its own time
+            original = replace(original, timestamp=int(ours["error.timestamp"]))
+    return SideRecord(
+        record,
+        source,
+        original,
+        code=ours["error.code"],
+        value_bytes=None if size is None else int(size),
+    )
+
+
+def _original(record: Record, source: Source, value: bytes | None) -> Record:
+    key = None if record.key == key_of_ours(source) else record.key
+    return Record(source, key, value, original_headers(record.headers), record.timestamp)

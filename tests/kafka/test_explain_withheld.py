@@ -1,0 +1,78 @@
+"""`explain --id` of a withheld document: its verdicts come from the duplicates topic."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.real import RealKafka
+from streamfilter import cli
+from tests.kafka.story import record
+from tests.support.session.forge import Forge
+from tests.support.stage import Stage
+
+A, B = (" ".join(f"{letter}{n}" for n in range(40)) for letter in "ab")
+NEAR = A.replace("a39", "x")
+PASTS = 3_000
+"""Copies of another text: the records between two verdicts on one id."""
+
+
+@pytest.fixture(scope="module", params=["divert", "shadow"])
+def worked(
+    request: pytest.FixtureRequest,
+    kafka: RealKafka,
+    forge: Forge,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Stage]:
+    """A service that withheld document d1 twice, once long ago, and forwarded d0 and d2."""
+    stage = Stage(kafka.bootstrap, tmp_path_factory.mktemp("explained"), launch=forge.launch)
+    copies = [record(n, B) for n in range(3, PASTS)]
+    stage.produce([record(0, A), record(1, NEAR), record(2, B), *copies, record(1, B)])
+    stage.output = {"mode": request.param}  # type: ignore[attr-defined]
+    stage.run(output={"mode": request.param})
+    yield stage
+    stage.close()
+
+
+def explained(stage: Stage, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    config = stage.configuration(output=stage.output)  # type: ignore[attr-defined]
+    code = cli.main(["explain", "--config", str(config), *arguments])
+    said = capsys.readouterr()
+    return code, said.out or said.err
+
+
+def test_the_newest_verdict_is_found_first_and_since_shows_all(
+    worked: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = explained(worked, capsys, "--id", "d1", "-o", "json")
+    newest = json.loads(told)
+    assert (code, newest["count"], newest["looked_at"] < PASTS) == (0, 1, True)
+    code, told = explained(worked, capsys, "--id", "d1", "--since", "1970-01-02T00:00:00Z",
+                           "-o", "json")  # fmt: skip
+    found = json.loads(told)
+    assert found["withheld"][0] == newest["withheld"][0]
+    assert [(each["verdict"], each["match"]["id"]) for each in found["withheld"]] == [
+        ("exact_duplicate", "d2"), ("near_duplicate", "d0")
+    ]  # fmt: skip
+    near = found["withheld"][1]
+    assert near["match"]["similarity"] == pytest.approx(37 / 39)
+    assert near["source"] == {"topic": worked.input, "partition": 0, "offset": 1}
+    shadow = worked.output == {"mode": "shadow"}  # type: ignore[attr-defined]
+    topic = worked.unique if shadow else worked.duplicates
+    assert near["withheld_at"]["topic"] == topic
+    code, told = explained(worked, capsys, "--id", "d1")
+    assert "exact_duplicate: its text is the same as that of d2" in told
+    assert f"{worked.input}/0 at {PASTS}" in told
+
+
+def test_an_id_of_the_index_is_explained_from_it_and_an_unknown_one_says_how_far_it_looked(
+    worked: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "verdict     unique" in explained(worked, capsys, "--id", "d0")[1]
+    code, told = explained(worked, capsys, "--id", "nothing")
+    assert code == 64
+    assert "records of " in told
+    assert "back to 20" in told
+    code, told = explained(worked, capsys, "--id", "d1", "--since", "yesterday")
+    assert (code, "is no time" in told) == (64, True)
+    assert explained(worked, capsys, "text", "--since", "1h")[0] == 64
