@@ -15,8 +15,6 @@ from streamfilter.documents.codecs.schemas import OneSchema, Schema, Schemas, su
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader
-from streamfilter.entities.scoring import require_library
-from streamfilter.entities.sketching import RecordSketcher
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Index
@@ -149,6 +147,8 @@ def policy_for(config: Config) -> MatchPolicy:
     Raises `MissingExtra`: *config* compares records, and the library for that is not installed.
     """
     if config.input.records:
+        from streamfilter.entities.scoring import require_library
+
         require_library()
     names = {field.name for field in fields(MatchPolicy)}
     verify = {name: value for name, value in config.verify if name in names}
@@ -170,6 +170,8 @@ def sketcher_for(scheme: Scheme, *, seed: bytes) -> Sketcher:
     """Return the sketcher of texts, or of records where the *scheme* names their fields."""
     if not scheme.fields:
         return Sketcher(scheme, seed=seed)
+    from streamfilter.entities.sketching import RecordSketcher
+
     records = RecordSketcher(scheme.field_kinds, seed=seed)
     return Sketcher(scheme, seed=seed, contents_of=records.contents)
 

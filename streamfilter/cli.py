@@ -138,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A pydantic plugin of another installed package would see the configuration with its secrets.
     # The search for plugins also reads the metadata of all packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # numpy's OpenBLAS would start a thread for every core. Nothing here multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "_STREAMFILTER_COMPLETE" in os.environ:
         importlib.import_module("streamfilter.commands.completion").offer()
     standard.secure()

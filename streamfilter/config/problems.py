@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +62,8 @@ def without(values: Mapping[str, Any], locations: Iterable[tuple[str | int, ...]
 
 def did_you_mean(word: str, known: Sequence[str], *, what: str = "known keys here") -> str:
     """Return the cure for an unknown name: the nearest known one first, then all of them."""
+    import difflib  # only for a mistake
+
     nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     question = f"did you mean {nearest[0]}? " if nearest else ""
     return f"{question}{what}: {', '.join(known) or 'none'}"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from streamfilter.cleaning.folds import FOLDS
 from streamfilter.similarity.kernel import choice, library
-from streamfilter.similarity.kernel.calls import Kernel
 from streamfilter.similarity.kernel.choice import AUTO, OFF, chosen
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
@@ -80,7 +79,7 @@ def main(path: str, cases: int) -> None:
     """Try so many cases with the kernel under the sanitisers."""
     file = Path(path)
     library.compile_to(file, (*library.FLAGS, *SANITISERS))
-    found = choice.Choice(Kernel(CDLL(str(file))), path)
+    found = choice.Choice(CDLL(str(file)), path)
     choice._found = lambda: found  # type: ignore[assignment]
     for number in range(cases):
         one, other = both(*random_case(random.Random(number)))

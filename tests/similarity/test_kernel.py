@@ -326,7 +326,7 @@ def test_an_image_has_it_beside_the_source(cache, tmp_path, monkeypatch):
 
 def test_another_version_of_the_source_is_never_called(cache, tmp_path, monkeypatch):
     """An upgrade replaced it while a process started: another function had those arguments."""
-    assert library.source_digest(library.SOURCE.read_bytes()) == calls.SOURCE_DIGEST
+    assert library.source_digest(library.SOURCE.read_bytes()) == library.SOURCE_DIGEST
     source = tmp_path / "kernel.c"
     source.write_text(SOURCE + "\n")
     monkeypatch.setattr(library, "SOURCE", source)

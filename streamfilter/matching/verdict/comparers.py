@@ -15,14 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-from streamfilter.entities.scoring import FieldRules, compare_records
 from streamfilter.matching.verdict.threshold import Threshold
 from streamfilter.similarity.columns import F64, I64, Contents
 from streamfilter.similarity.exact import Compared, jaccard
 from streamfilter.similarity.statistics.doubt import EQUAL_BY_CHANCE
 
-Compare = Callable[[FieldRules, Contents, I64, Contents, I64], Compared]
+if TYPE_CHECKING:
+    from streamfilter.entities.scoring import FieldRules
+
+Compare = Callable[["FieldRules", Contents, I64, Contents, I64], Compared]
 """Compares pairs: a row of the first contents with a row of the second. Records have rules for
 their fields."""
 
@@ -32,6 +35,8 @@ def _sets(_: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -
 
 
 def _records(rules: FieldRules, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+    from streamfilter.entities.scoring import compare_records  # texts need no records
+
     left = [ours.payloads[row] for row in rows.tolist()]
     return compare_records(left, [theirs.payloads[row] for row in at.tolist()], rules)
 

@@ -15,16 +15,19 @@ import json
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamfilter.entities.scoring import FieldRules
 from streamfilter.matching.verdict.comparers import COMPARERS, Comparer
 from streamfilter.matching.verdict.threshold import Threshold
 from streamfilter.similarity.columns import F64, I64, Flags
 from streamfilter.similarity.minhash import TOKENS_A_SLOT, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 from streamfilter.similarity.statistics.doubt import least_likely
+
+if TYPE_CHECKING:
+    from streamfilter.entities.scoring import FieldRules
 
 CONTAINED = ("shorter", "arriving")
 KNOWN_ID = ("judge", "update", "duplicate")
@@ -144,6 +147,8 @@ class MatchPolicy:
     @property
     def field_rules(self) -> FieldRules:
         """Return how the fields of two records become their similarity."""
+        from streamfilter.entities.scoring import FieldRules  # texts need no records
+
         return FieldRules(tuple(self.fields), tuple(self.weights), self.minimum_fields)
 
     @property

@@ -14,27 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.similarity.columns import I64, U8, U32, U64
+from streamfilter.similarity.kernel.library import ARGUMENTS
 
-SOURCE_DIGEST = "8a0f68f35678435e"
-"""Of the `kernel.c` that is called here: `library.source_digest`."""
 SPARE_BYTES = 8
 """Spare bytes at the end of a buffer, so that any span can be read eight bytes at a time."""
 UNKNOWN_PAGE = -2
 HASHED_BYTES = 32
 """Longer spans are hashed by the caller."""
-
-ARGUMENTS = {
-    "ascii": "pipippippppp",
-    "fold": "pipippppp",
-    "encoded_bytes": "pippii",
-    "encode": "pipippiipippppp",
-    "characters": "pipiippip",
-    "hash": "pippippppp",
-    "runs": "pipiipppp",
-    "sign": "pipiipppp",
-    "samples": "pipiipippp",
-}
-"""The arguments of each function: p a column, i an integer of 64 bits. All return an integer."""
 
 _KINDS = {"p": ctypes.c_void_p, "i": ctypes.c_int64}
 _NO_BYTES = ctypes.c_char * 0

@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import ctypes
+
     from streamfilter.similarity.kernel.calls import Kernel
 
 VARIABLE = "STREAMFILTER_BATCH__KERNEL"
@@ -24,14 +26,19 @@ _setting = os.environ.get(VARIABLE) or AUTO
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The kernel, or None for numpy."""
+    """The kernel's library, or None for numpy."""
 
-    kernel: Kernel | None
+    library: ctypes.CDLL | None
     why: str
     """The library's file, or the reason for numpy."""
 
+    @property
+    def kernel(self) -> Kernel | None:
+        """Return the kernel, or None for numpy."""
+        return None if self.library is None else _calls_of(self.library)
+
     def __str__(self) -> str:
-        return f"numpy ({self.why})" if self.kernel is None else f"C kernel ({self.why})"
+        return f"numpy ({self.why})" if self.library is None else f"C kernel ({self.why})"
 
 
 def choice() -> Choice:
@@ -72,7 +79,6 @@ def environment() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _found() -> Choice:
     try:
-        from streamfilter.similarity.kernel.calls import Kernel
         from streamfilter.similarity.kernel.library import NoLibraryError, opened
     except ImportError as error:  # a Python without ctypes
         return Choice(None, str(error))
@@ -80,4 +86,11 @@ def _found() -> Choice:
         library, path = opened()
     except NoLibraryError as error:
         return Choice(None, str(error))
-    return Choice(Kernel(library), str(path))
+    return Choice(library, str(path))
+
+
+@lru_cache(maxsize=1)
+def _calls_of(library: ctypes.CDLL) -> Kernel:
+    from streamfilter.similarity.kernel.calls import Kernel  # numpy, which --version does without
+
+    return Kernel(library)

@@ -19,9 +19,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streamfilter.similarity.kernel.calls import ARGUMENTS, SOURCE_DIGEST
-
 SOURCE = Path(__file__).with_name("kernel.c")
+SOURCE_DIGEST = "8a0f68f35678435e"
+"""Of the `kernel.c` that is called: `source_digest`."""
+
+ARGUMENTS = {
+    "ascii": "pipippippppp",
+    "fold": "pipippppp",
+    "encoded_bytes": "pippii",
+    "encode": "pipippiipippppp",
+    "characters": "pipiippip",
+    "hash": "pippippppp",
+    "runs": "pipiipppp",
+    "sign": "pipiipppp",
+    "samples": "pipiipippp",
+}
+"""The arguments of each function: p a column, i an integer of 64 bits. All return an integer."""
+
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=c11", "-O3", "-shared", "-fPIC", "-fvisibility=hidden")
 """Without -march: the library also runs on an older processor that shares the folder."""
@@ -69,7 +83,7 @@ def opened() -> tuple[ctypes.CDLL, Path]:
 
 
 def source() -> bytes:
-    """Return the source that `calls` calls.
+    """Return the source of this version.
 
     An upgrade may replace both files while a process starts, and C checks no argument's kind.
 
@@ -83,7 +97,7 @@ def source() -> bytes:
 
 
 def source_digest(content: bytes) -> str:
-    """Return the digest of the source, as `calls` names it."""
+    """Return the digest of the source, as `SOURCE_DIGEST` holds it."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 

@@ -8,7 +8,7 @@ The expected candidates of a document are the sum of P over the earlier document
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, exp, lgamma, log, log1p
@@ -105,13 +105,14 @@ def _random(similarity: float, bands: int, rows: int, slots: int) -> float:
     return random_probability(similarity, bands=bands, rows=rows, slots=slots)
 
 
+@lru_cache(maxsize=64)  # a command asks for the same plan in several places
 def plan(
     threshold: float,
     *,
     slots: int,
     recall: float,
     layout: str = "bands",
-    also: Sequence[tuple[float, float]] = (),
+    also: tuple[tuple[float, float], ...] = (),
 ) -> Shape:
     """Return the most selective shape that finds *recall* of the pairs at *threshold*.
 
