@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamfilter.collection.collection import DeduplicatorClosed, Duplicate, Pair
     from streamfilter.collection.deduplicator import Deduplicator
+    from streamfilter.collection.unique import unique
     from streamfilter.index.errors import (
         DiskFull,
         IndexDamaged,
@@ -22,6 +23,24 @@ if TYPE_CHECKING:
         IndexRefused,
         IndexUnavailable,
     )
+    from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+
+_FROM = {
+    "collection.collection": ("DeduplicatorClosed", "Duplicate", "Pair"),
+    "collection.deduplicator": ("Deduplicator",),
+    "collection.unique": ("unique",),
+    "index.errors": (
+        "DiskFull",
+        "IndexDamaged",
+        "IndexFault",
+        "IndexForked",
+        "IndexLocked",
+        "IndexMismatch",
+        "IndexRefused",
+        "IndexUnavailable",
+    ),
+    "similarity.scheme": ("Normalisation", "Scheme", "Shingling"),
+}
 
 __all__ = [
     "Deduplicator",
@@ -35,8 +54,12 @@ __all__ = [
     "IndexMismatch",
     "IndexRefused",
     "IndexUnavailable",
+    "Normalisation",
     "Pair",
+    "Scheme",
+    "Shingling",
     "__version__",
+    "unique",
 ]
 
 __version__ = "0.1.0"
@@ -44,8 +67,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for and no sooner: `import streamfilter` stays cheap."""
-    if name in __all__:
-        faulty = name.startswith(("Index", "Disk"))
-        module = "streamfilter.index.errors" if faulty else "streamfilter.collection.deduplicator"
-        return getattr(importlib.import_module(module), name)
+    for module, names in _FROM.items():
+        if name in names:
+            return getattr(importlib.import_module(f"streamfilter.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,7 +43,7 @@ FLOOR_PLAN = {
     "quality": "documents matching entities similarity index process",
     "config": "entities similarity cleaning",
     # the library: what `from streamfilter import Deduplicator` gives
-    "collection": "documents matching similarity index",
+    "collection": "workers documents matching similarity index",
     # reading and sketching, here or in other processes
     "workers": "documents matching similarity",
     "documents": "entities similarity cleaning",

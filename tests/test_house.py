@@ -10,7 +10,7 @@ LIMITS = {
     # what: (today in the package, today in the tests, wanted)
     "sentences above 25 words": (0, 0, 0),
     "words of the old dialect": (0, 0, 0),
-    "methods of a class": (26, 25, 20),
+    "methods of a class": (20, 25, 20),
     "files of a folder, verbs apart": (14, 17, 14),
     "lines of a function": (67, 77, 60),
 }

@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from streamfilter.collection.ids import Id
 from streamfilter.documents.reader import is_blank
 from streamfilter.documents.sketching import sketched
 from streamfilter.index.format import names_of
@@ -44,7 +45,7 @@ class DeduplicatorClosed(RuntimeError):
 class Duplicate:
     """A remembered document that is similar to the given one."""
 
-    id: str
+    id: Id
     similarity: float
     """Jaccard similarity of the sets of shingles; 1.0 for equal texts."""
     same_text: bool
@@ -55,9 +56,9 @@ class Duplicate:
 class Pair:
     """Two remembered documents that are similar."""
 
-    id: str
+    id: Id
     """The document that was added later."""
-    other: str
+    other: Id
     similarity: float
     same_text: bool
     same_field: str = ""
@@ -75,11 +76,6 @@ class Likeness:
     similarity: float
     same_text: bool
     same_field: str = ""
-
-    @property
-    def duplicate(self) -> Duplicate:
-        """Return the other document, as a caller of `Deduplicator` gets it."""
-        return Duplicate(self.other_id, self.similarity, self.same_text)
 
 
 class Collection:
@@ -192,7 +188,11 @@ class Collection:
 
         *short* says whether equal short texts are similar (`MatchPolicy.least_set`).
         """
-        documents = self.index.fetch(ordinals)
+        return self._like(self.index.fetch(ordinals), policy, earlier=earlier, short=short)
+
+    def _like(
+        self, documents: Documents, policy: MatchPolicy, *, earlier: bool, short: bool = True
+    ) -> list[list[Likeness]]:
         asked = (documents.contents.set_sizes >= policy.least_set) | short
         sketches = Sketches(documents.contents, self.sketcher.keys_of(documents.contents))
         found = self._grouped(sketches, documents, asked, policy)
@@ -220,11 +220,10 @@ class Collection:
             found[row].append(likeness)
         return found
 
-    def likenesses(self, policy: MatchPolicy) -> Iterator[list[Likeness]]:
-        """Yield every similar pair that shares a key, once: a list for each document."""
-        for start in self._starts():
-            chunk = np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64)
-            yield from self.like_ordinals(chunk, policy, earlier=True)
+    def likenesses(self, policy: MatchPolicy) -> Iterator[tuple[Documents, list[list[Likeness]]]]:
+        """Yield every similar pair that shares a key, once: a list for each document of a chunk."""
+        for documents in self.documents():
+            yield documents, self._like(documents, policy, earlier=True)
 
     def documents(self) -> Iterator[Documents]:
         """Yield all documents in the order in which they were added, in chunks."""

@@ -23,67 +23,35 @@ from __future__ import annotations
 
 import builtins
 import os
-import threading
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import wraps
-from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Concatenate, NoReturn, ParamSpec, TypeVar
-
-import numpy as np
 
 from streamfilter.collection import argument_checks as checks
-from streamfilter.collection.collection import (
-    BATCH_DOCUMENTS,
-    Collection,
-    DeduplicatorClosed,
-    Duplicate,
-    Pair,
-)
+from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Duplicate
+from streamfilter.collection.guard import alone
 from streamfilter.collection.identity import (
     identity_at,
+    index_at,
+    new_policy,
     noted_policy,
     noted_retention,
-    refusing_callers,
     retention_of,
     wanted_identity,
     wanted_scheme,
     warn_of_missed,
 )
+from streamfilter.collection.ids import Id, Ids
+from streamfilter.collection.rows import ID, TEXT, Rows, chunks
+from streamfilter.collection.searches import Searches
 from streamfilter.index.directory.lock_and_marker import refuse_inside
-from streamfilter.index.directory.opening import open_index
-from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Index
-from streamfilter.index.rocks.forks import Holder
-from streamfilter.matching.verdict.policy import MatchPolicy
-from streamfilter.model import Document
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher
 
 BUCKET_CAP = 255  # documents of a bucket; if more are alike, not all are found
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def _alone(
-    method: Callable[Concatenate[Deduplicator, P], R],
-) -> Callable[Concatenate[Deduplicator, P], R]:
-    """Allow one thread at a time in *method*: each call reads, decides and writes."""
-
-    @wraps(method)
-    def call(self: Deduplicator, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        self._holder.refuse_child()  # first: a child lacks the thread that may hold the lock
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return call
-
-
-class Deduplicator:
+class Deduplicator(Searches):
     """Remembers texts under ids and finds near-duplicates among them.
 
     Without a *path* the texts are kept in memory. With a *path* they are kept in a directory
@@ -125,33 +93,23 @@ class Deduplicator:
             TypeError, ValueError: an invalid value; the message says what to use instead.
             IndexFault: *path* is in use, damaged, or was made with another scheme.
         """
-        if threshold is not None:
-            checks.check_threshold(threshold)
-        retention = retention_of(retention_documents)
-        asked = MatchPolicy() if threshold is None else MatchPolicy(threshold=threshold)
-        known = identity_at(path)
+        new_policy(threshold), retention_of(retention_documents)  # before anything is made
+        known, self._path = identity_at(path), None if path is None else Path(path)
         identity = wanted_identity(known, wanted_scheme(known, threshold, shingle, scheme))
         sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
         if threshold is not None:
             warn_of_missed(sketcher.scheme, threshold, stacklevel=2)
-        if path is None:
-            index: Index = MemoryIndex(identity.widths, bucket_cap=BUCKET_CAP)
-            self._policy = asked
-        else:
-            with refusing_callers():
-                index = stored = open_index(Path(path), identity, bucket_cap=BUCKET_CAP)
-            try:
-                self._policy = noted_policy(stored, threshold, new=known is None)
-                retention = noted_retention(stored, retention_documents)
-            except BaseException:  # the traceback keeps self alive, so no finalizer would close it
-                stored.close()
-                raise
-        self._policy = replace(self._policy, agree_on=sketcher.scheme.agree_on)
-        # Not __del__: with reference cycles it runs late, when modules may be gone already.
-        self._release = weakref.finalize(self, index.close)
-        self._path, self._identity, self._lock = path, identity, threading.RLock()
-        self._holder = Holder("this Deduplicator" if path is None else str(path))
-        self._opened = Collection(index, sketcher, seed=identity.seed, retention=retention)
+        index = index_at(self._path, identity, bucket_cap=BUCKET_CAP)
+        try:
+            policy = noted_policy(index, threshold, new=known is None)
+            retention = noted_retention(index, retention_documents)
+        except BaseException:  # the traceback keeps self alive, so no finalizer would close it
+            index.close()
+            raise
+        self._identity = identity
+        self._guard(release=index.close, where="" if path is None else repr(str(path)))
+        collection = Collection(index, sketcher, seed=identity.seed, retention=retention)
+        self._search(collection, replace(policy, agree_on=sketcher.scheme.agree_on))
         self._opened.forget_old()  # the retention may be smaller now, or a kill came before
 
     @classmethod
@@ -166,7 +124,7 @@ class Deduplicator:
             raise FileNotFoundError(f"{path}: holds no Deduplicator; Deduplicator(path) makes one")
         return cls(path)
 
-    @_alone
+    @alone
     def save(self, path: str | Path) -> None:
         """Write a copy into the directory *path*, which must be empty or missing.
 
@@ -177,56 +135,22 @@ class Deduplicator:
             IndexFault: *path* cannot be written, or lies in this Deduplicator's own directory.
         """
         if self._path is not None:
-            refuse_inside(Path(path), Path(self._path), what="the index")
+            refuse_inside(Path(path), self._path, what="the index")
         if os.path.exists(path) and any(Path(path).iterdir()):
             raise FileExistsError(f"{path}: is not empty; name a directory that is new")
-        index = open_index(Path(path), self._identity, bucket_cap=BUCKET_CAP)
+        index = index_at(Path(path), self._identity, bucket_cap=BUCKET_CAP)
         try:
             noted_policy(index, self.threshold, new=True)
-            ours = self._collection
+            ours = self._opened
+            if self._ids.integers:
+                Ids(index).begin(0)
             retention = noted_retention(index, ours.retention.documents)
             copy = Collection(index, ours.sketcher, seed=self._identity.seed, retention=retention)
             ours.copy_into(copy)
         finally:
             index.close()
 
-    @property
-    def _collection(self) -> Collection:
-        self._refuse_closed()
-        return self._opened
-
-    def _refuse_closed(self) -> None:
-        if not self._release.alive:
-            cure = "Deduplicator()" if self._path is None else f"Deduplicator({str(self._path)!r})"
-            raise DeduplicatorClosed(f"this Deduplicator is closed; {cure} opens one")
-
-    def __repr__(self) -> str:
-        path = "" if self._path is None else f"{str(self._path)!r}, "
-        if self._holder.forked:
-            how = f"of process {self._holder.process}"
-        else:
-            how = f"{len(self):,} documents" if self._release.alive else "closed"
-        return f"<Deduplicator {path}threshold={self.threshold:g}: {how}>"
-
-    @property
-    def threshold(self) -> float:
-        """Return the similarity at which two texts begin to count as duplicates."""
-        return self._policy.threshold
-
-    @_alone
-    def __len__(self) -> int:
-        return len(self._collection)
-
-    @_alone
-    def __contains__(self, id: str) -> bool:
-        return self._collection.ordinals_of([checks.check_id(id)]) != [None]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in the order in which their texts were added."""
-        for documents in self._in_turn(self._opened.documents()):
-            yield from documents.ids
-
-    def add(self, id: str, text: str, *, scope: str | None = None) -> list[Duplicate]:
+    def add(self, id: Id, text: str, *, scope: str | None = None) -> list[Duplicate]:
         """Remember *text* under a new *id*; return the earlier documents that are similar to it.
 
         Documents match only within their *scope*, such as a tenant's name; those without one are a
@@ -236,113 +160,89 @@ class Deduplicator:
         (found,) = self.add_many([(id, text)], scope=scope)
         return found
 
-    @_alone
+    @alone
     def add_many(
-        self, documents: Iterable[tuple[str, str]], *, scope: str | None = None
+        self,
+        rows: Rows,
+        *,
+        id: str = ID,
+        text: str = TEXT,
+        scope: str | None = None,
+        on_conflict: str = "error",
     ) -> list[list[Duplicate]]:
-        """Remember (id, text) pairs of one *scope*, a thousand at a time: faster than one by one.
+        """Remember the documents in *rows*, a thousand at a time: faster than one by one.
 
-        Return for each pair the similar earlier documents, including those of this call. A
-        `TypeError` names an item that is no (id, text), and a `ValueError` an id that is known
-        already, comes twice, or is no UTF-8. The full thousands before it are remembered.
+        Return for each row the similar earlier documents, including those of this call.
+
+        Args:
+            rows: pairs of an id and a text; or mappings, a DataFrame, an Arrow table or a data set,
+                with the fields *id* and *text*. All ids are str, or all are int.
+            id: the field with the id.
+            text: the field with the text.
+            scope: the scope of all of them, as in `add`.
+            on_conflict: a row whose id is known, or comes twice: ``error``, or ``skip`` (its list
+                is empty). `update_many` replaces the text.
+
+        Raises:
+            TypeError, KeyError, ValueError: a row that cannot be used, with its number, from 0 on.
+                The full thousands before it are remembered.
         """
+        skip = checks.check_conflict(on_conflict)
+        inside = checks.check_scope(scope)
         found: list[list[Duplicate]] = []
-        pairs, inside = map(checks.check_pair, documents), checks.check_scope(scope)
-        while chunk := list(islice(pairs, BATCH_DOCUMENTS)):
-            ids = [id for id, _ in chunk]
-            self._refuse_known(ids)
-            ordinals = self._collection.put([Document(*each) for each in chunk], inside)
-            rows = self._collection.like_ordinals(ordinals, self._policy, earlier=True)
-            self._collection.forget_old()
-            found += [[each.duplicate for each in row] for row in rows]
+        for documents in self._ids.documents(rows, id, text, most=BATCH_DOCUMENTS):
+            known = self._opened.ordinals_of([each.id for each in documents])
+            refused = self._ids.twice(documents) | self._ids.known(documents, known)
+            if refused and not skip:
+                raise _refusal(refused, len(found))
+            new = [row for row in range(len(documents)) if row not in refused]
+            ordinals = self._opened.put([documents[row] for row in new], inside)
+            like = self._opened.like_ordinals(ordinals, self._policy, earlier=True)
+            self._opened.forget_old()
+            lists: list[list[Duplicate]] = [[] for _ in documents]
+            for row, likenesses in zip(new, like, strict=True):
+                lists[row] = self._given(likenesses)
+            found += lists
         return found
 
-    def _refuse_known(self, ids: list[str]) -> None:
-        known = self._collection.ordinals_of(ids)
-        for place, id in enumerate(ids):
-            if known[place] is not None:
-                raise ValueError(f"the id {id!r} is known already; use update({id!r}, text)")
-        if len(set(ids)) < len(ids):
-            twice = next(id for place, id in enumerate(ids) if id in ids[:place])
-            raise ValueError(f"the id {twice!r} comes twice; give each text an id of its own")
-
-    @_alone
-    def update(self, id: str, text: str, *, scope: str | None = None) -> list[Duplicate]:
+    def update(self, id: Id, text: str, *, scope: str | None = None) -> list[Duplicate]:
         """Set text and scope of *id*, known or not; return the other documents similar to it."""
-        document = Document(checks.check_id(id), checks.check_text(text))
-        ordinals = self._collection.put([document], checks.check_scope(scope))
-        (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
-        return [each.duplicate for each in row]
+        (found,) = self.update_many([(id, text)], scope=scope)
+        return found
 
-    @_alone
-    def forget(self, id: str) -> bool:
+    @alone
+    def update_many(
+        self, rows: Rows, *, id: str = ID, text: str = TEXT, scope: str | None = None
+    ) -> list[list[Duplicate]]:
+        """Set the texts of the documents in *rows*, known or not, a thousand in one write.
+
+        Return for each row the other documents that are similar to it, as of its write. The
+        arguments and errors are those of `add_many`; an id may not come twice in a thousand.
+        """
+        found: list[list[Duplicate]] = []
+        inside = checks.check_scope(scope)
+        for documents in self._ids.documents(rows, id, text, most=BATCH_DOCUMENTS):
+            if refused := self._ids.twice(documents):
+                raise _refusal(refused, len(found))
+            ordinals = self._opened.put(documents, inside)
+            like = self._opened.like_ordinals(ordinals, self._policy, earlier=False)
+            self._opened.forget_old()
+            found += [self._given(row) for row in like]
+        return found
+
+    @alone
+    def forget(self, id: Id) -> bool:
         """Forget the document *id*; return whether it was known."""
-        return self._collection.remove([checks.check_id(id)]) == 1
+        return self._opened.remove([self._ids.stored(id)]) == 1
 
-    @_alone
-    def forget_many(self, ids: Iterable[str]) -> int:
+    @alone
+    def forget_many(self, ids: Iterable[Id]) -> int:
         """Forget the documents *ids*, a thousand in one write; return how many were known."""
-        left, known = map(checks.check_id, checks.check_many(ids)), 0
-        while chunk := list(islice(left, BATCH_DOCUMENTS)):
-            known += self._collection.remove(list(dict.fromkeys(chunk)))
-        return known
-
-    def is_duplicate(self, text: str, *, scope: str | None = None) -> bool:
-        """Return whether a remembered document is similar to *text*; remember nothing."""
-        return bool(self.duplicates_of(checks.check_text(text), scope=scope))
-
-    @_alone
-    def duplicates_of(
-        self,
-        text: str | None = None,
-        *,
-        id: str | None = None,
-        threshold: float | None = None,
-        scope: str | None = None,
-    ) -> list[Duplicate]:
-        """Return the documents similar to *text* or to the document *id*, most similar first.
-
-        *scope* is that of *text*; a document has its own, and an unknown *id* raises `KeyError`.
-        Below the threshold that the bands were planned for, they find fewer pairs. A warning says
-        how many.
-        """
-        if (text is None) is (id is None):
-            raise ValueError("give a text, or id=...: one of them")
-        if id is not None and scope is not None:
-            raise ValueError(f"leave out scope: the document {id!r} has its own")
-        policy = self._policy_at(threshold, stacklevel=3)  # through `_alone`
-        if text is not None:
-            inside = checks.check_scope(scope)
-            (row,) = self._collection.like_texts([checks.check_text(text)], policy, inside)
-        else:
-            (ordinal,) = self._collection.ordinals_of([checks.check_id(id)])
-            if ordinal is None:
-                raise KeyError(id)
-            ordinals = np.array([ordinal], np.int64)
-            (row,) = self._collection.like_ordinals(ordinals, policy, earlier=False)
-        return [each.duplicate for each in row]
-
-    def all_duplicates(self, *, threshold: float | None = None) -> Iterator[Pair]:
-        """Yield every pair of similar documents, once. Change nothing during the iteration."""
-        policy = self._policy_at(threshold, stacklevel=2)
-        for row in self._in_turn(self._opened.likenesses(policy)):
-            for each in row:
-                yield Pair(each.id, each.other_id, each.similarity, each.same_text)
-
-    def _in_turn(self, steps: Iterator[R]) -> Iterator[R]:
-        """Yield the results of *steps*; each step holds the lock like a call of its own.
-
-        Each step checks that the Deduplicator is still open. The lock is free between steps:
-        otherwise a caller that stops half-way would lock out all others.
-        """
-        while True:
-            self._holder.refuse_child()
-            with self._lock:
-                self._refuse_closed()
-                step = next(steps, None)
-            if step is None:
-                return
-            yield step
+        names = map(self._ids.stored, checks.check_many(ids))
+        return sum(
+            self._opened.remove(list(dict.fromkeys(chunk)))
+            for chunk in chunks(names, BATCH_DOCUMENTS)
+        )
 
     def merge(self, other: Deduplicator) -> None:
         """Add the documents of *other*; both began as copies of one Deduplicator (`save`).
@@ -354,45 +254,24 @@ class Deduplicator:
             raise TypeError(
                 f"got {other!r:.60}; expected a Deduplicator, by Deduplicator.open(path)"
             )
-        self._holder.refuse_child()
-        other._holder.refuse_child()
+        self._refuse_child()
+        other._refuse_child()
         ours, theirs = self._identity, other._identity
         if (ours.scheme, ours.seed) != (theirs.scheme, theirs.seed):
             raise ValueError("the two were not made as copies of one; add the texts instead")
         # Always in the same order: two objects that merge each other would deadlock otherwise.
         first, second = sorted((self, other), key=builtins.id)
         with first._lock, second._lock:
-            other._collection.copy_into(self._collection)
+            self._refuse_closed()
+            other._refuse_closed()
+            if len(other._opened):
+                self._ids.begin(0 if other._ids.integers else "")
+            if len(other._opened) and self._ids.integers is not other._ids.integers:
+                raise ValueError("the ids of one are int, those of the other str")
+            other._opened.copy_into(self._opened)
 
-    def _policy_at(self, threshold: float | None, *, stacklevel: int) -> MatchPolicy:
-        if threshold is None:
-            return self._policy
-        checks.check_threshold(threshold)
-        policy = replace(self._policy, threshold=threshold)
-        warn_of_missed(scheme_of(self._identity.scheme), threshold, stacklevel=stacklevel + 1)
-        return policy
 
-    def close(self) -> None:
-        """Release the directory. All other methods then raise `DeduplicatorClosed`.
-
-        A second call does nothing. In a forked child `close` does nothing: the parent owns the
-        directory.
-        """
-        if not self._holder.forked:
-            with self._lock:
-                self._release()
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be copied or pickled: a directory has one holder."""
-        raise TypeError("a Deduplicator is not copied or pickled; save(path) copies its documents")
-
-    def __enter__(self) -> Deduplicator:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+def _refusal(refused: dict[int, str], before: int) -> ValueError:
+    """Return the error of the first of the *refused* rows of a chunk, *before* which rows came."""
+    row = min(refused)
+    return ValueError(f"row {before + row}: {refused[row]}")

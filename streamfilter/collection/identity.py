@@ -11,9 +11,11 @@ from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 
+from streamfilter.collection.argument_checks import check_threshold
 from streamfilter.index.directory.identity import Identity
-from streamfilter.index.directory.opening import read_identity
+from streamfilter.index.directory.opening import open_index, read_identity
 from streamfilter.index.errors import IndexMismatch
+from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Index
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.verdict.policy import MatchPolicy
@@ -41,6 +43,14 @@ def identity_at(path: str | Path | None) -> Identity | None:
     """Return the identity of the index in *path*, None if there is none; raise `IndexFault`."""
     with refusing_callers():
         return None if path is None else read_identity(Path(path))
+
+
+def index_at(path: Path | None, identity: Identity, *, bucket_cap: int) -> Index:
+    """Open the index of *identity* in the directory *path*; None: in memory."""
+    if path is None:
+        return MemoryIndex(identity.widths, bucket_cap=bucket_cap)
+    with refusing_callers():
+        return open_index(path, identity, bucket_cap=bucket_cap)
 
 
 @contextmanager
@@ -87,7 +97,7 @@ def new_scheme(
                 "only numbers or urls in the scheme's digests"
             )
         return scheme
-    policy = MatchPolicy(threshold=0.8 if threshold is None else threshold)
+    policy = new_policy(threshold)
     kind, _, size = (shingle or "word:3").partition(":")
     if not size.isdecimal():
         raise ValueError(f"{shingle!r} is no shingle; write word:3 or char:5")
@@ -123,6 +133,14 @@ def warn_of_missed(scheme: Scheme, threshold: float, *, stacklevel: int) -> None
             f"Deduplicator(threshold={threshold:g})",
             stacklevel=stacklevel + 1,
         )
+
+
+def new_policy(threshold: float | None) -> MatchPolicy:
+    """Return the policy of *threshold*; raise `TypeError` or `ValueError` if that is none."""
+    if threshold is None:
+        return MatchPolicy()
+    check_threshold(threshold)
+    return MatchPolicy(threshold=threshold)
 
 
 def noted_policy(index: Index, threshold: float | None, *, new: bool) -> MatchPolicy:

@@ -14,7 +14,7 @@ from streamfilter.commands.options import (
 )
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
-from streamfilter.files.discovery import CLUSTERS, discover
+from streamfilter.files.discovery import KINDS, discover
 from streamfilter.files.summary import all_broken
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
@@ -40,7 +40,7 @@ class _Pairs(click.Command):
         """Say which kind is meant before click takes the next word for it."""
         following = [*args[1:], ""][: len(args)]
         spelled = [
-            f"--clusters={CLUSTERS[0]}" if each == "--clusters" and after not in CLUSTERS else each
+            f"--clusters={KINDS[0]}" if each == "--clusters" and after not in KINDS else each
             for each, after in zip(args, following, strict=True)
         ]
         return super().parse_args(ctx, spelled)
@@ -48,7 +48,7 @@ class _Pairs(click.Command):
 
 @click.command(cls=_Pairs, epilog=EPILOG)
 @inputs_argument("INPUT...", required=True)
-@click.option("--clusters", type=click.Choice(CLUSTERS), metavar="[stars|components]",
+@click.option("--clusters", type=click.Choice(KINDS), metavar="[stars|components]",
               help="Print clusters instead of pairs; stars by default.")  # fmt: skip
 @dead_letter_option
 @similarity_options
@@ -66,7 +66,7 @@ def command(
                 inputs,
                 seed=seed_of(similarity, config),
                 dead_letter=dead_letter,
-                clusters=clusters or CLUSTERS[0],
+                clusters=clusters or KINDS[0],
                 advanced=advanced,
             )
     if output == "json":

@@ -1,23 +1,16 @@
-"""Discovery: all near-duplicate pairs of some files, and their clusters.
-
-Near-duplication is not transitive, so there are two kinds of clusters:
-
-- Star: in input order, a document joins the most similar earlier centre that it was compared with.
-  Without one it becomes a centre.
-- Component: each document that is similar to a member is a member. The two ends of such a chain
-  may have nothing in common.
-"""
+"""Discovery: all near-duplicate pairs of some files, and their clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from streamfilter.assembly import crew_for, policy_for, sketcher_for
+from streamfilter.collection.clusters import CLUSTERS, Cluster
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.config.configuration import Config
 from streamfilter.files.inputs import documents_of, refuse
@@ -32,16 +25,8 @@ from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.columns import I64
 from streamfilter.stops import counted
 
-CLUSTERS = ("stars", "components")
-"""Kinds of clusters: `Cluster` has the kind's own first document as its centre."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A centre (the cluster's first document) and the ids of the other members."""
-
-    centre: str
-    members: list[str] = field(default_factory=list)
+KINDS = tuple(CLUSTERS)
+"""Kinds of clusters; the first one is the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +52,7 @@ class Discovery:
     def pairs_as_text(self) -> Iterator[str]:
         """Yield a line for each pair, as `evaluate --pairs` reads it."""
         for each in self.pairs:
-            yield f"{inline(each.other)}\t{inline(each.id)}\t{each.similarity:.6f}"
+            yield f"{inline(str(each.other))}\t{inline(str(each.id))}\t{each.similarity:.6f}"
 
     def clusters_as_text(self) -> Iterator[str]:
         """Yield a line for each cluster, its centre first."""
@@ -102,15 +87,15 @@ def discover(
 ) -> Discovery:
     """Return all pairs of *inputs* that share a band key and are similar by *config*.
 
-    Lines that cannot be read go to the file *dead_letter*; without one they raise `Stop`. The kind
-    of *clusters* is one of `CLUSTERS`. *advanced* is called with the bytes read since its last
+    Lines that cannot be read go to the file *dead_letter*; without one they raise `Stop`.
+    *clusters* is one of `KINDS`. *advanced* is called with the bytes read since its last
     call.
     """
     index_settings = config.index.model_copy(update={"bucket_cap": BUCKET_CAP_MAX})
     config = config.model_copy(update={"index": index_settings})
     policy = policy_for(config)
     pairs: list[Pair] = []
-    groups: Stars | Components = Stars() if clusters == "stars" else Components()
+    groups = CLUSTERS[clusters]()
     letters: AbstractContextManager[OutputFile | None] = nullcontext()
     if dead_letter is not None:
         check_paths(inputs, [dead_letter])
@@ -144,58 +129,6 @@ def discover(
                 groups.add(ordinal, id_, [each.other_ordinal for each in found])
         count = len(collection)
     return Discovery(count, broken, pairs, groups.clusters(), collection.overflows, clusters)
-
-
-class Stars:
-    """Star clusters: each document joins its most similar centre, or becomes one."""
-
-    def __init__(self) -> None:
-        self._stars: dict[int, Cluster] = {}
-
-    def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
-        """Add a document with the earlier ones that it is *similar* to, the most similar first."""
-        for other in similar:
-            if other in self._stars:
-                self._stars[other].members.append(id_)
-                return
-        self._stars[ordinal] = Cluster(id_)
-
-    def clusters(self) -> list[Cluster]:
-        """Return the clusters with members."""
-        return [star for star in self._stars.values() if star.members]
-
-
-class Components:
-    """Connected components: each document that is similar to a member is a member."""
-
-    def __init__(self) -> None:
-        self._ids: dict[int, str] = {}
-        self._first: dict[int, int] = {}
-        """Union-find: an earlier ordinal of the component; the first document maps to itself."""
-
-    def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
-        """Add a document with the earlier ones that it is *similar* to."""
-        self._ids[ordinal] = id_
-        roots = sorted({ordinal, *map(self._root, similar)})
-        for each in roots:
-            self._first[each] = roots[0]
-
-    def _root(self, ordinal: int) -> int:
-        while (nearer := self._first[ordinal]) != ordinal:
-            self._first[ordinal] = self._first[nearer]
-            ordinal = nearer
-        return ordinal
-
-    def clusters(self) -> list[Cluster]:
-        """Return the components with members, in input order."""
-        found: dict[int, Cluster] = {}
-        for ordinal, id_ in self._ids.items():
-            root = self._root(ordinal)
-            if root == ordinal:
-                found[root] = Cluster(id_)
-            else:
-                found[root].members.append(id_)
-        return [cluster for cluster in found.values() if cluster.members]
 
 
 def _added(

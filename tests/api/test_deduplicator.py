@@ -322,7 +322,7 @@ def test_windows_come_and_go_and_answers_are_those_of_one_that_never_forgot(make
             [each for each in row if int(each.id[1:]) >= begin + i - last + 1]
             for i, row in enumerate(ever.add_many(some))
         ]
-    windows = texts._collection.index.windows
+    windows = texts._opened.index.windows
     assert len(windows) in (4, 5)
     assert windows[0].number > 8
     assert texts.forget("d440")

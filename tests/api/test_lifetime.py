@@ -142,7 +142,7 @@ def test_calls_of_several_threads_are_done_one_after_the_other(tmp_path: Path, k
         assert sorted(stories) == sorted(f"{t}-{n}" for t in range(THREADS) for n in range(EACH))
 
 
-@pytest.mark.parametrize(("id", "text"), [(1, TEXT), ("a", b"bytes"), ("a", None), (None, TEXT)])
+@pytest.mark.parametrize(("id", "text"), [(1.5, TEXT), ("a", b"bytes"), ("a", None), (None, TEXT)])
 def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
     stories = Deduplicator()
     for call in (stories.add, stories.update):
@@ -154,12 +154,24 @@ def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda d: d.add_many("ab"), "expected pairs of an id and a text"),
+        (lambda d: d.add_many("ab"), "expected many rows, got one str: 'ab'"),
         (lambda d: d.add_many({"ab": TEXT}), "of a dict its items"),
-        (lambda d: d.add_many([("a", TEXT, "more")]), "expected pairs"),
-        (lambda d: d.add_many([("b", TEXT), 5]), "got 5 .int.; expected pairs"),
-        (lambda d: 5 in d, "the id is 5 .int."),
-        (lambda d: d.forget(5), "the id is 5 .int."),
+        (lambda d: d.add_many([("a", TEXT, "more")]), "row 0 is .*expected an id and a text"),
+        (lambda d: d.add_many([("b", TEXT), 5]), "row 1 is 5 .int.; expected an id"),
+        (lambda d: d.add_many([("b", TEXT), {"c", TEXT}]), "row 1 is .* .set.; expected an id"),
+        (lambda d: d.add_many([("b", TEXT), ("c", None)]), "row 1: the text is None .NoneType."),
+        (lambda d: d.add_many([{"id": "b", "text": float("nan")}]), "row 0: the text is nan"),
+        (lambda d: d.add_many([(None, TEXT)]), "row 0: the id is None .NoneType.; expected a str"),
+        (lambda d: d.add_many([(True, TEXT)]), "row 0: the id is True .bool."),
+        (lambda d: d.update_many([(2.0, TEXT)]), "row 0: the id is 2.0 .float."),
+        (
+            lambda d: d.add_many([("b", TEXT), (5, TEXT)]),
+            "row 1: the id is 5; all ids",
+        ),
+        (lambda d: 5 in d, "the id is 5; all ids here are str"),
+        (lambda d: d.forget(5), "the id is 5; all ids here are str"),
+        (lambda d: list(d.duplicates_of_many([TEXT, None])), "row 1 is None"),
+        (lambda d: list(d.duplicates_of_many({"a": TEXT})), "a dict may be one row or many"),
         (lambda d: d.forget_many("ab"), "expected many ids"),
         (lambda d: d.forget_many(["a", None]), "the id is None"),
         (lambda d: d.is_duplicate(None), "the text is None"),

@@ -1,0 +1,109 @@
+"""Rows: what a caller gives as documents: pairs, mappings, or the columns of a table.
+
+A table is a DataFrame (pandas, polars), an Arrow table, or a data set that yields mappings. It is
+known by its attributes; none of these libraries is imported. What could be meant in two ways is
+refused: a `dict` may be one row, or texts by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import islice
+from typing import Any, TypeVar
+
+from streamfilter.collection.argument_checks import check_text
+
+Rows = Any
+"""An iterable of rows, or a table."""
+Row = Any
+R = TypeVar("R")
+
+ID, TEXT = "id", "text"
+
+
+def rows_of(rows: Rows, columns: tuple[str, ...] = ()) -> Iterator[Row]:
+    """Return the single rows of *rows*; a table's rows are mappings of *columns*, or of all.
+
+    Raises:
+        TypeError: *rows* is no such thing.
+        KeyError: the table has no such column.
+    """
+    if isinstance(rows, (str, bytes)):
+        raise TypeError(f"expected many rows, got one {type(rows).__name__}: {rows!r:.60}")
+    if isinstance(rows, (Mapping, Set)):
+        kind = type(rows).__name__
+        raise TypeError(
+            f"a {kind} may be one row or many: give a list of rows, or of a dict its items()"
+        )
+    if hasattr(rows, "to_batches"):  # an Arrow table or data set
+        return _batches(rows, columns)
+    if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):  # a DataFrame
+        names = _named(list(rows.columns), columns)
+        values = map(rows.__getitem__, names)
+        return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+    if not isinstance(rows, Iterable):
+        raise TypeError(f"got {rows!r:.60} ({type(rows).__name__}); expected rows")
+    return iter(rows)
+
+
+def _batches(table: Any, columns: tuple[str, ...]) -> Iterator[Row]:
+    names = _named(list(table.schema.names), columns)
+    for batch in table.to_batches():
+        values = (batch.column(name).to_pylist() for name in names)
+        yield from (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+
+
+def _named(there: list[str], asked: tuple[str, ...]) -> list[str]:
+    for name in asked:
+        if name not in there:
+            raise KeyError(f"no column {name!r}; there are {', '.join(map(str, there)):.200}")
+    return list(asked) or there
+
+
+def pair_of(row: Row, place: int, *, id: str, text: str) -> tuple[object, object]:
+    """Return id and text of the row number *place*, a pair or a mapping with these fields."""
+    if isinstance(row, Mapping):
+        return _field(row, id, place), _field(row, text, place)
+    # A str of two characters has two elements, too; a set has no order.
+    plain = not isinstance(row, (str, bytes, Set)) and isinstance(row, Iterable)
+    if not plain or len(both := [*row]) != 2:
+        raise TypeError(
+            f"row {place} is {row!r:.60} ({type(row).__name__}); expected an id and a text, as a "
+            "pair or as a mapping"
+        )
+    return both[0], both[1]
+
+
+def _field(row: Mapping[str, object], name: str, place: int) -> object:
+    if name not in row:
+        fields = ", ".join(map(str, row))
+        raise KeyError(f"row {place} has no {name!r}, but {fields:.200}; name it with id=, text=")
+    return row[name]
+
+
+def _text_in(row: Row, place: int, name: str) -> object:
+    if isinstance(row, Mapping):
+        return _field(row, name, place)
+    return pair_of(row, place, id=ID, text=TEXT)[1]
+
+
+def texts_of(rows: Rows, name: str) -> Iterator[tuple[Row, str]]:
+    """Return each of *rows* with its text: the row itself, its field *name*, or a pair's second.
+
+    Raises:
+        TypeError, KeyError: a row has no text; it is named by its number.
+    """
+    return _with_texts(rows_of(rows), name)
+
+
+def _with_texts(rows: Iterator[Row], name: str) -> Iterator[tuple[Row, str]]:
+    for place, row in enumerate(rows):
+        text = row if isinstance(row, str) else _text_in(row, place, name)
+        yield row, check_text(text, f"row {place}: ")
+
+
+def chunks(items: Iterable[R], most: int) -> Iterator[list[R]]:
+    """Yield *items* in lists of at most *most*."""
+    left = iter(items)
+    while chunk := list(islice(left, most)):
+        yield chunk

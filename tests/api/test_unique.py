@@ -1,0 +1,73 @@
+"""`unique` yields what the service forwards, in order, and keeps nothing."""
+
+import doctest
+import json
+import os
+import tempfile
+from itertools import islice
+
+import pyarrow as pa
+import pytest
+
+import streamfilter.collection.unique
+from streamfilter import Scheme, unique
+from streamfilter.config.configuration import Config
+from streamfilter.files.run import FileRun, filter_files
+from streamfilter.stories.stream import stories
+from tests.api.test_deduplicator import BASE, FAR, NEAR
+
+SOME = [story.text for story in islice(stories(7), 5_000)]
+
+
+def test_the_docstring_is_true():
+    result = doctest.testmod(streamfilter.collection.unique)
+    assert result.attempted
+    assert not result.failed
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_it_yields_what_filter_forwards(tmp_path, workers):
+    rows = [{"id": str(n), "text": text} for n, text in enumerate(SOME)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    job = FileRun([str(tmp_path / "in.jsonl")], str(tmp_path / "out"), str(tmp_path / "dup"))
+    filter_files(Config(), job)
+    forwarded = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert 0 < len(forwarded) < len(rows)
+    assert list(unique(rows, workers=workers)) == forwarded
+
+
+def test_rows_come_back_as_they_were_given():
+    table = pa.table({"id": [1, 2, 3], "text": [BASE, NEAR, FAR]})
+    assert list(unique(table)) == [{"id": 1, "text": BASE}, {"id": 3, "text": FAR}]
+    assert list(unique([("x", BASE), ("y", NEAR)])) == [("x", BASE)]
+    assert list(unique(iter(["", " ", "", "brief", "brief"]))) == ["", " ", "", "brief", "brief"]
+    assert list(unique([BASE, NEAR], threshold=0.95)) == [BASE, NEAR]
+    assert list(unique([BASE, NEAR], scheme=Scheme(20, 5))) == [BASE]
+    assert list(unique([])) == []
+
+
+def test_progress_counts_rows_and_an_end_in_the_middle_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    counted = []
+    found = unique((f"text number {n} of many" for n in range(9_000)), progress=counted.append)
+    next(found)
+    assert os.listdir(tmp_path)
+    found.close()
+    assert not os.listdir(tmp_path)
+    list(unique((f"text number {n} of many" for n in range(9_000)), progress=counted.append))
+    assert sum(counted) == 9_000
+
+
+def test_mistakes_are_said_before_anything_is_read():
+    for call, said in [
+        (lambda: unique("text"), "expected many rows, got one str"),
+        (lambda: unique({"a": BASE}), "a dict may be one row or many"),
+        (lambda: unique(5), "expected rows"),
+        (lambda: unique([BASE], threshold=2), "threshold is 2"),
+        (lambda: unique([BASE], workers=-1), "use 0 to 64"),
+        (lambda: unique([BASE], shingle="word"), "write word:3"),
+        (lambda: list(unique([BASE, None])), "row 1 is None"),
+        (lambda: list(unique([{"body": BASE}])), "row 0 has no 'text', but body"),
+    ]:
+        with pytest.raises((TypeError, ValueError, KeyError), match=said):
+            call()
