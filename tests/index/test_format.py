@@ -195,9 +195,9 @@ def test_buckets_come_back_with_their_overflow_among_empty_ones() -> None:
 
 def test_a_bucket_that_turned_others_away_may_list_no_one() -> None:
     value = b"\7\0\0\0"
-    lists = decode_buckets([None, value, b"\1\0\0\0\0"])
-    assert (lists.counts.tolist(), lists.overflows.tolist()) == ([0, 0, 1], [0, 7, 0])
-    assert encode_buckets(lists)[1:] == [value, b"\1\0\0\0\0"]
+    lists = decode_buckets([None, value, b"\1\0\0\0\0", value])
+    assert (lists.counts.tolist(), lists.overflows.tolist()) == ([0, 0, 1, 0], [0, 7, 0, 7])
+    assert encode_buckets(lists)[1:] == [value, b"\1\0\0\0\0", value]
 
 
 def test_a_bucket_costs_5_bytes_an_ordinal_and_4_once_it_was_full() -> None:

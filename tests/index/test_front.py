@@ -9,6 +9,7 @@ import pytest
 from streamfilter.index.rocks import front_file
 from streamfilter.index.rocks.bloom_filter import (
     BITS_PER_KEY,
+    BLOCK_BYTES,
     SMALLEST_BYTES,
     Front,
     expected_pass_rate,
@@ -86,6 +87,7 @@ def test_what_a_front_will_let_pass_is_known_before_it_is_filled(bound: int, cou
 def test_without_memory_or_with_too_many_keys_everything_will_pass() -> None:
     assert (expected_pass_rate(0, 10), expected_pass_rate(MIB, 0)) == (1.0, 0.0)
     assert expected_pass_rate(MIB, 10**18) == 1.0
+    assert expected_pass_rate(BLOCK_BYTES, 1) < expected_pass_rate(BLOCK_BYTES - 1, 1) == 1.0
 
 
 def test_keys_that_come_again_take_no_room() -> None:

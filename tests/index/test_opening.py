@@ -184,8 +184,10 @@ def test_a_second_process_learns_who_has_the_index(state: Path) -> None:
         holder.kill()
     index = open_index(state, identity(), memory=SMALL)
     assert len(index) == 1
+    open_files = len(os.listdir("/dev/fd"))
     with pytest.raises(IndexLocked, match=str(state)):
         open_index(state, identity(), memory=SMALL)
+    assert len(os.listdir("/dev/fd")) == open_files
     index.close()
 
 

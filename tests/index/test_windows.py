@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfilter.index.bands.buckets import encoded_integers
 from streamfilter.index.directory.backup import back_up, restore
 from streamfilter.index.directory.inspection import inspect
+from streamfilter.index.directory.lock_and_marker import DATABASE_NAME
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import DiskFull, FormatError, IndexDamaged
-from streamfilter.index.format import FORMAT
+from streamfilter.index.format import FORMAT, Entries
 from streamfilter.index.journal import StoredProgress, decode_standing, encode_standing
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
@@ -410,6 +412,21 @@ def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(
         )
     assert report.problems == []
     assert (report.documents, report.batches) == (20 * SIZE, 20)
+
+
+def test_a_document_outside_of_its_window_is_reported(tmp_path: Path) -> None:
+    lived(opened(tmp_path), 38).close()
+    with viewed(tmp_path) as view:
+        family, stray = view.tables[0].families.documents, view.windows[1].first_ordinal
+        _, document = next(iter(view.entries(family)))
+    entries = Entries()
+    entries.put(family, [encoded_integers(np.array([stray]))[0]], [document])
+    store = Database(tmp_path / DATABASE_NAME, memory=SMALL, create=False)
+    store.write(entries)
+    store.close()
+    with viewed(tmp_path) as view:
+        problems = inspect(view, lambda all_: np.zeros((len(all_), 1), np.uint64)).problems
+    assert f"document {stray} is not of its window, 400 to below {stray}" in problems
 
 
 @pytest.mark.slow

@@ -1,15 +1,20 @@
 """Mutants that no test notices: `python -m tests.long.mutants --count 40 --seed 7 --json FILE`.
 
-Each mutant is one small error (`mutation.py`) in one line of the filter's rooms. Its nearest tests
-run on a copy of the tree: the quick ones of the files that import the changed module. If all of
-them pass, the tests of its room run. A mutant that passes those, too, is a survivor: a line that no
-test of the inner loop holds, or one whose change makes no difference. A person decides which.
+Each mutant is one small error (`mutation.py`) in one line of the filter's rooms. First, the tests
+that need no broker run once. Coverage.py (`pip install coverage`) records which test reaches which
+line (`reach.py`). Each mutant gets the tests that reach its line, the cheapest first, until one
+fails. A mutant that passes them all is a survivor: no test holds its line, or its change makes no
+difference. `equivalent.yaml` lists the second kind, each with its reason.
 
-A mutant that takes longer than `--seconds` in a stage counts as noticed: most such loop for ever.
-The test that noticed a mutant must pass without it, so that a broken tree is not counted as good.
+A mutant that takes far longer than its tests took before counts as noticed: most such loop for
+ever. In the end, all tests that noticed one must pass without any, so that a broken tree is not
+counted as good. `--reach FILE` keeps what the first run found. `--again FILE` judges the survivors
+of FILE.
 """
 
 import argparse
+import ast
+import importlib
 import json
 import os
 import random
@@ -20,29 +25,35 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
+import yaml
+
 from streamfilter.bench.machine import machine
+from tests.long import reach
 from tests.long.mutation import Mutation, mutations
+from tests.long.reach import Reach
 
 TREE = Path(__file__).parents[2]
-ROOMS = {
-    "matching": ("pipeline", "audit", "entities"),
-    "engine": ("engine", "simulator"),
-    "tasks": ("engine", "simulator"),
-    "index": ("index", "pipeline"),
-    "similarity": ("similarity", "pipeline"),
-}
-"""The rooms, and the folders of tests that hold them."""
-NEVER = ["--deselect=tests/simulator/test_planted_bugs.py", "--deselect=tests/test_texts.py"]
-"""Tests that expect errors, or hold texts: what they say of a mutant means nothing."""
-SECONDS = 150.0
+EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
+ROOMS = "matching,engine,index,tasks,similarity"
+MEASURED = [
+    "-m", "quick or slow", "tests", *(f"--ignore=tests/{name}" for name in (
+        "bench", "ci", "demo", "deploy", "fuzz", "long", "process", "test_architecture.py",
+        "test_house.py", "test_texts.py", "test_words.py")),
+    "--deselect=tests/simulator/test_planted_bugs.py",
+]  # fmt: skip
+"""All but tests that expect errors, hold texts, or only start other processes."""
+FILES = 4
+"""Tests of so many files run first: to collect all that reach a line takes longer than to run."""
+SECONDS = 60.0
+Key = tuple[str, str, str]
+"""What names a mutant while its lines stand, wherever they move: path, lines before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,44 +62,56 @@ class Mutant:
 
     path: str
     mutation: Mutation
+    was: str
+    """The changed lines, with single blanks."""
+    now: str
+
+    @classmethod
+    def of(cls, path: str, source: str, mutation: Mutation) -> "Mutant":
+        begin = source.rfind("\n", 0, mutation.begin) + 1
+        end = (source + "\n").index("\n", mutation.end)
+        changed = source[begin : mutation.begin] + mutation.after + source[mutation.end : end]
+        return cls(path, mutation, " ".join(source[begin:end].split()), " ".join(changed.split()))
 
     def __str__(self) -> str:
-        change = self.mutation
-        return f"{self.path}:{change.line} {change.kind}: {change.before!r} → {change.after!r}"
+        return f"{self.path}:{self.mutation.line} {self.was!r} → {self.now!r}"
+
+    @property
+    def key(self) -> Key:
+        return self.path, self.was, self.now
+
+
+def mutants_of(tree: Path, room: str) -> list[Mutant]:
+    """Return every mutant of a room."""
+    paths = sorted((tree / "streamfilter" / room).rglob("*.py"))
+    return [
+        Mutant.of(str(path.relative_to(tree)), source, each)
+        for path in paths
+        for source in [path.read_text()]
+        for each in mutations(source)
+    ]
 
 
 def drawn(tree: Path, count: int, seed: str, rooms: Sequence[str]) -> list[Mutant]:
     """Return *count* mutants, of each room about as many; the same for the same seed and tree."""
     rng = random.Random(seed)
-    by_room: list[list[Mutant]] = []
-    for room in rooms:
-        paths = sorted((tree / "streamfilter" / room).rglob("*.py"))
-        all_of_them = [
-            Mutant(str(path.relative_to(tree)), each)
-            for path in paths
-            for each in mutations(path.read_text())
-        ]
-        by_room.append(rng.sample(all_of_them, min(count, len(all_of_them))))
+    by_room = [mutants_of(tree, room) for room in rooms]
+    by_room = [rng.sample(mutants, min(count, len(mutants))) for mutants in by_room]
     turns = max(map(len, by_room), default=0)
     mixed = [mutants[n] for n in range(turns) for mutants in by_room if n < len(mutants)]
     return mixed[:count]
 
 
-def nearest(tree: Path, path: str) -> list[str]:
-    """Return the test files that import the module at *path*."""
-    package, _, module = path.removesuffix(".py").replace("/", ".").rpartition(".")
-    names = f"from {package}.{module} import|from {package} import .*\\b{module}\\b"
-    pattern = re.compile(names)
-    files = sorted((tree / "tests").rglob("test_*.py"))
-    return [str(file.relative_to(tree)) for file in files if pattern.search(file.read_text())]
-
-
-def stages(tree: Path, path: str) -> Iterator[list[str]]:
-    """Yield the arguments of pytest for one stage after another."""
-    if files := nearest(tree, path):
-        yield ["-m", "quick", *NEVER, *files]
-    folders = [f"tests/{name}" for name in ROOMS[path.split("/")[1]]]
-    yield ["-m", "quick", *NEVER, *[each for each in folders if (tree / each).is_dir()]]
+def statement(source: str, line: int) -> tuple[int, int]:
+    """Return the first and the last line of the statement at *line*, without its body."""
+    best = (line, line)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt | ast.ExceptHandler):
+            body = getattr(node, "body", None)
+            last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or 0
+            if node.lineno <= line <= last:
+                best = (node.lineno, last)
+    return best
 
 
 @dataclass(slots=True)
@@ -96,49 +119,60 @@ class Worker:
     """A copy of the tree, in which one mutant at a time lives."""
 
     tree: Path
-    seconds: float
+    reach: Reach
+    seconds: float = SECONDS
+    _written: int = 0
 
     def noticed_by(self, mutant: Mutant) -> str:
-        """Return the first test that fails with *mutant*, "timeout", or the empty string.
-
-        Raises:
-            RuntimeError: that test fails without it, too.
-        """
-        file = self.tree / mutant.path
-        source = file.read_text()
-        file.write_text(mutant.mutation.applied(source))
+        """Return the first test that fails with *mutant*, "timeout", or the empty string."""
+        source = (self.tree / mutant.path).read_text()
+        tests = self.chosen(mutant, source)
+        files = list(dict.fromkeys(file_of(test) for test in tests))[:FILES]
+        near = [test for test in tests if file_of(test) in files]
+        far = [test for test in tests if file_of(test) not in files]
+        self._write(mutant.path, mutant.mutation.applied(source))
         try:
-            found = next(filter(None, map(self.failed, stages(self.tree, mutant.path))), "")
+            return next(filter(None, map(self.failed, filter(None, (near, far)))), "")
         finally:
-            file.write_text(source)
-        if found not in ("", "timeout") and self.failed([found]):
-            raise RuntimeError(f"{found} fails without any mutant, too")
-        return found
+            self._write(mutant.path, source)
 
-    def failed(self, arguments: Sequence[str]) -> str:
-        """Return the first test that fails, or another reason; empty: all pass."""
-        pytest = ["-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        process = subprocess.Popen(
-            [sys.executable, *pytest, *arguments],
-            cwd=self.tree,
-            env={**os.environ, "PYTHONPATH": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            told, _ = process.communicate(timeout=self.seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return "timeout"
-        if process.returncode in (0, 5):  # 5: no test was left
+    def chosen(self, mutant: Mutant, source: str) -> list[str]:
+        """Return the tests that reach a mutant: the cheapest ones, for the seconds of a run."""
+        tests = self.reach.tests(mutant.path, *statement(source, mutant.mutation.line))
+        spent = 0.0
+        for number, test in enumerate(tests):
+            spent += self.reach.seconds[test]
+            if spent > self.seconds:
+                return tests[:number]
+        return tests
+
+    def failed(self, tests: Sequence[str]) -> str:
+        """Return the first of *tests* that fails, or another reason; empty: all pass."""
+        usual = int(sum(self.reach.seconds.get(test, 0.0) for test in tests))
+        told = self.tree / "told"
+        process = reach.started(self.tree, list(tests), 20 + 4 * usual, told)
+        deadline = time.monotonic() + 200 + 20 * usual
+        while not (ended := os.waitpid(process, os.WNOHANG))[0]:
+            if time.monotonic() > deadline:  # it waits for something
+                os.killpg(process, signal.SIGKILL)
+            time.sleep(0.02)
+        code = os.waitstatus_to_exitcode(ended[1])
+        if code in (0, 5):  # 5: no test was left
             return ""
-        found = re.search(r"^(?:FAILED|ERROR) (\S+)", told, re.MULTILINE)
-        if found is None:
-            raise RuntimeError(f"pytest ended with {process.returncode}:\n{told[-2_000:]}")
-        return found[1]
+        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", told.read_text(), re.MULTILINE)
+        return found[1] if found else f"pytest ended with {code}"
+
+    def _write(self, path: str, source: str) -> None:
+        """Write a file, with a time of its own: Python compares the seconds of compiled files."""
+        file = self.tree / path
+        file.write_text(source)
+        self._written += 1
+        at = time.time() - 10_000_000 + self._written
+        os.utime(file, (at, at))
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def copied(stack: ExitStack) -> Path:
@@ -153,56 +187,77 @@ def copied(stack: ExitStack) -> Path:
     return Path(directory)
 
 
-def run(mutants: Sequence[Mutant], workers: int, seconds: float) -> Iterator[dict[str, Any]]:
+def measured(stack: ExitStack, kept: Path | None) -> Reach:
+    """Return which test reaches which line: what *kept* holds, if it is there."""
+    if kept is None or not kept.exists():
+        tree = copied(stack)
+        kept = kept.absolute() if kept else tree / "reach.json"
+        command = [sys.executable, "-P", reach.__file__, str(kept), *MEASURED]
+        modules = {**os.environ, "PYTHONPATH": str(tree)}
+        subprocess.run(command, cwd=tree, env=modules, check=False)  # what fails is left out
+    return Reach.read(kept)
+
+
+def equivalents() -> dict[Key, str]:
+    """Return the reason of each mutant that makes no difference."""
+    listed = yaml.safe_load(EQUIVALENT.read_text())
+    return {
+        (f"streamfilter/{path}", was, now): reason
+        for path, rows in listed.items()
+        for was, now, reason in rows
+    }
+
+
+def judged(mutants: Sequence[Mutant], worker: Worker) -> Iterator[dict[str, Any]]:
     """Yield what became of each mutant, as soon as it is known."""
-    with ExitStack() as stack:
-        free: SimpleQueue[Worker] = SimpleQueue()
-        for _ in range(workers):
-            free.put(Worker(copied(stack), seconds))
-
-        def judged(mutant: Mutant) -> dict[str, Any]:
-            worker, begun = free.get(), time.monotonic()
-            try:
-                noticed = worker.noticed_by(mutant)
-            except RuntimeError as error:
-                noticed = f"nothing is known: {error}"
-            finally:
-                free.put(worker)
-            passed = round(time.monotonic() - begun, 1)
-            return {"path": mutant.path, **asdict(mutant.mutation), "noticed_by": noticed,
-                    "seconds": passed, "text": str(mutant)}  # fmt: skip
-
-        with ThreadPoolExecutor(workers) as pool:
-            yield from pool.map(judged, mutants)
+    known = equivalents()
+    for mutant in mutants:
+        begun = time.monotonic()
+        noticed = worker.noticed_by(mutant)
+        outcome = "noticed" if noticed else "equivalent" if mutant.key in known else "survived"
+        yield {"outcome": outcome, "noticed_by": noticed, "reason": known.get(mutant.key, ""),
+               "path": mutant.path, "line": mutant.mutation.line, "kind": mutant.mutation.kind,
+               "was": mutant.was, "now": mutant.now,
+               "seconds": round(time.monotonic() - begun, 1)}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    importlib.import_module("tests.conftest")  # for libraries: a forked run has them at once
     rooms = options.rooms.split(",")
     mutants = drawn(TREE, options.count, options.seed, rooms)
+    if options.again:
+        told = json.loads(options.again.read_text())["mutants"]
+        keys = {(each["path"], each["was"], each["now"])
+                for each in told if each["outcome"] == "survived"}  # fmt: skip
+        mutants = [each for room in rooms for each in mutants_of(TREE, room) if each.key in keys]
     found: list[dict[str, Any]] = []
-    for each in run(mutants, options.workers, options.seconds):
-        found.append(each)
-        print(f"{'SURVIVED' if not each['noticed_by'] else 'noticed '} {each['text']}", flush=True)
-        if options.json:
-            survivors = [one for one in found if not one["noticed_by"]]
-            told = {"seed": options.seed, "rooms": rooms, "mutants": len(found),
-                    "survived": len(survivors), "machine": machine(), "survivors": survivors,
-                    "noticed": [one for one in found if one["noticed_by"]]}  # fmt: skip
-            options.json.write_text(json.dumps(told, indent=1) + "\n")
-    survived = sum(not each["noticed_by"] for each in found)
-    print(f"{survived} of {len(found)} mutants survived")
-    return 0
+    with ExitStack() as stack:
+        worker = Worker(copied(stack), measured(stack, options.reach))
+        for mutant, each in zip(mutants, judged(mutants, worker), strict=True):
+            found.append(each)
+            print(f"{len(found)} {each['outcome']} {mutant} {each['noticed_by']}", flush=True)
+            if options.json:
+                counts = Counter(each["outcome"] for each in found)
+                told = {"seed": options.seed, "rooms": rooms, "machine": machine(), **counts,
+                        "mutants": found}  # fmt: skip
+                options.json.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        noticing = {each["noticed_by"] for each in found} & worker.reach.seconds.keys()
+        wrong = worker.failed(sorted(noticing)) if noticing else ""
+    print(dict(Counter(each["outcome"] for each in found)))
+    if wrong:
+        print(f"{wrong} fails without any mutant, too: what it noticed is not known")
+    return bool(wrong)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.long.mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", default=str(time.time_ns() % 1_000_000))
-    parser.add_argument("--rooms", default=",".join(ROOMS))
-    parser.add_argument("--workers", type=int, default=2, help="copies of the tree, side by side")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of one stage at most")
-    parser.add_argument("--json", type=Path, help="where the survivors are written")
+    parser.add_argument("--rooms", default=ROOMS)
+    parser.add_argument("--json", type=Path, help="where the result is written after each mutant")
+    parser.add_argument("--reach", type=Path, help="keeps which test reaches which line")
+    parser.add_argument("--again", type=Path, help="the JSON whose survivors are judged again")
     return parser
 
 

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.long.mutants import Mutant, Worker
+from tests.long.mutants import Mutant, Worker, statement
 from tests.long.mutation import mutations
+from tests.long.reach import Reach
 
+PATH = "streamfilter/matching/module.py"
+HELD = "tests/pipeline/test_module.py::test_held"
 MODULE = """\
 def held(a: int) -> bool:
     return a < 3
@@ -53,26 +56,35 @@ def tree(tmp_path: Path) -> Path:
     package, tests = tmp_path / "streamfilter" / "matching", tmp_path / "tests" / "pipeline"
     package.mkdir(parents=True)
     tests.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
     (package / "module.py").write_text(MODULE)
     (tests / "test_module.py").write_text(TESTS)
     return tmp_path
 
 
-@pytest.mark.slow
-def test_what_a_test_holds_is_noticed_and_what_none_holds_survives(tree):
-    worker = Worker(tree, seconds=60)
-    found = {
-        each.kind: worker.noticed_by(Mutant("streamfilter/matching/module.py", each))
-        for each in mutations(MODULE)
-    }
-    held = "tests/pipeline/test_module.py::test_held"
-    assert found == {"boundary": held, "comparison": held, "sign": ""}
-    assert (tree / "streamfilter/matching/module.py").read_text() == MODULE
+@pytest.fixture
+def worker(tree: Path) -> Worker:
+    lines = {2: [HELD], 6: ["tests/pipeline/test_module.py"]}  # the latter: a fixture of its module
+    return Worker(tree, Reach({HELD: 0.1}, {PATH: lines}))
+
+
+def mutants() -> dict[str, Mutant]:
+    return {each.kind: Mutant.of(PATH, MODULE, each) for each in mutations(MODULE)}
 
 
 @pytest.mark.slow
-def test_a_test_that_fails_without_a_mutant_is_reported(tree):
-    (tree / "tests/pipeline/test_module.py").write_text(TESTS + "    assert False\n")
-    (sign,) = (each for each in mutations(MODULE) if each.kind == "sign")
-    with pytest.raises(RuntimeError, match="test_held fails without any mutant"):
-        Worker(tree, seconds=60).noticed_by(Mutant("streamfilter/matching/module.py", sign))
+def test_what_a_test_holds_is_noticed_and_what_none_holds_survives(worker):
+    found = {kind: worker.noticed_by(mutant) for kind, mutant in mutants().items()}
+    assert found == {"boundary": HELD, "comparison": HELD, "sign": ""}
+    assert (worker.tree / PATH).read_text() == MODULE
+
+
+def test_the_cheapest_tests_that_reach_a_statement_come_first():
+    seconds = {"a.py::one": 3.0, "a.py::two": 1.0, "b.py::one": 2.0, "c.py::one": 0.0}
+    reach = Reach(seconds, {PATH: {7: ["a.py"], 8: ["b.py::one"], 9: ["c.py::one"]}})
+    assert reach.tests(PATH, 7, 8) == ["a.py::two", "b.py::one", "a.py::one"]
+
+
+def test_a_statement_is_its_lines_without_its_body():
+    source = "if (a <\n    b):\n    c = (\n        d\n    )\n"
+    assert [statement(source, line) for line in (1, 2, 3, 4)] == [(1, 2), (1, 2), (3, 5), (3, 5)]

@@ -284,7 +284,8 @@ def test_the_verbs_copy_bring_back_and_tell_by_their_exit_code(state, tmp_path, 
     assert told(capsys, "backup", "--state", str(state), backup)[0] == 0
     assert told(capsys, "restore", backup, "--state", again)[0] == 0
     code, answer = told(capsys, "verify", "--state", again)
-    assert (code, answer["whole"]) == (0, True)
+    documents = answer["indexes"][0]["documents"]
+    assert (code, answer["whole"], documents) == (0, True, SIZE * BATCHES_OF_ALL)
     assert told(capsys, "verify", "--state", backup)[0] == 0
     (tmp_path / "again" / DATABASE_NAME / "CURRENT").unlink()
     code, answer = told(capsys, "verify", "--state", again)
