@@ -179,7 +179,7 @@ class Watermarks:
     end: int  # read uncommitted, so that an open transaction does not lower it
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Entry:
     """One committed record of the changelog."""
 

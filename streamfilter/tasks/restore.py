@@ -22,7 +22,7 @@ of an old version have no writer. They are accepted until the first batch with a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,6 @@ from streamfilter.engine.messages import changelog
 from streamfilter.engine.messages.changelog_header import (
     BATCH,
     BEGIN,
-    DOCUMENT,
     END,
     FORGET,
     HEADER,
@@ -114,11 +113,7 @@ class Replay:
     def run(self) -> Iterator[str]:
         """Catch up; yield between two reads why it waits, or "". Raise `Refusal`."""
         while not self._reader.done:
-            for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
-                yield from self._before(entry)
-                self._take(entry)
-                if max(len(self._documents), len(self._marks)) >= WRITE_ROWS:
-                    yield from self._write()
+            yield from self._take_all(self._reader.read(READ_RECORDS, READ_SECONDS))
             yield ""
         yield from self._write()
         if self._unchecked:
@@ -130,11 +125,27 @@ class Replay:
     def follow(self) -> Iterator[str]:
         """Apply commits without end; yield after every read, and raise, as `run` does."""
         while True:
-            for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
-                yield from self._before(entry)
-                self._take(entry)
+            yield from self._take_all(self._reader.read(READ_RECORDS, READ_SECONDS))
             yield from self._write()
             yield ""
+
+    def _take_all(self, entries: Sequence[Entry]) -> Iterator[str]:
+        """Take *entries*: a run of documents at once, each other record alone.
+
+        Example: of [document, document, batch], the two documents are one slice.
+        """
+        values, taken = [each.value for each in entries], 0
+        others = [at for at, value in enumerate(values) if value[:2] != changelog.DOCUMENT_PREFIX]
+        if self._unchecked and entries and others[:1] != [0]:
+            others.insert(0, 0)
+        for at in others:
+            self._unfinished += values[taken:at]
+            taken = at + 1
+            yield from self._before(entries[at])
+            self._take(entries[at])
+            if max(len(self._documents), len(self._marks)) >= WRITE_ROWS:
+                yield from self._write()
+        self._unfinished += values[taken:]
 
     def _before(self, entry: Entry) -> Iterator[str]:
         """Write the pending batches if *entry* begins a window or forgets documents.
@@ -153,8 +164,6 @@ class Replay:
             kind = kind_of(entry.value)
             if kind == HEADER:
                 self._head(entry, decode_header(entry.value))
-            elif kind == DOCUMENT:
-                self._unfinished.append(entry.value)
             elif kind == FORGET:
                 self._forgotten.append(changelog.decode_forgotten(entry.value))
             elif kind == BATCH:
@@ -251,9 +260,9 @@ class Replay:
         if not self._documents:
             return None
         try:
-            documents = changelog.decode_changelog_documents(
+            documents, stored = changelog.decode_changelog_documents(
                 self._documents, self._sketcher.scheme.widths
             )
         except FormatError as error:
             raise refuse_broken(self._names, offset, f"before it, {error}") from error
-        return Additions(documents, self._sketcher.keys_of(documents.contents))
+        return Additions(documents, self._sketcher.keys_of(documents.contents), records=stored)

@@ -141,9 +141,10 @@ def _forgotten(value: bytes) -> None:
 
 def _documents(values: list[bytes]) -> None:
     try:
-        found = decode_changelog_documents(values, Widths(SLOTS))
+        found, stored = decode_changelog_documents(values, Widths(SLOTS))
     except FormatError:
         return
+    assert len(stored) == len(values)
     assert found.ordinals.min() >= 0
     assert found.ordinals.max() <= ORDINAL_MAX
     assert encode_changelog_documents(found) == values

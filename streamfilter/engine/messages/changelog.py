@@ -55,6 +55,9 @@ WRITER_BYTES = 16
 FORGET_ORDINALS_MAX = 1_000  # most ordinals in one record: 8 KB, which every topic accepts
 
 FIXED_BYTES = 128  # of a document's record without id, signature, tokens and payload
+DOCUMENT_PREFIX = PREFIX.pack(VERSION, DOCUMENT)
+"""The first bytes of each `DOCUMENT`."""
+_HEAD = np.dtype([("prefix", "<u2"), ("ordinal", "<u8")])  # of a `DOCUMENT`
 _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
@@ -114,7 +117,7 @@ def encode_changelog_documents(
     documents: Documents, stored: Sequence[bytes] | None = None
 ) -> list[bytes]:
     """Return a record for each document; *stored* are its bytes in the index, if known."""
-    prefix, ordinals = PREFIX.pack(VERSION, DOCUMENT), documents.ordinals.tolist()
+    prefix, ordinals = DOCUMENT_PREFIX, documents.ordinals.tolist()
     bodies = encode_documents(documents) if stored is None else stored
     return [prefix + _ORDINAL.pack(n) + body for n, body in zip(ordinals, bodies, strict=True)]
 
@@ -130,16 +133,25 @@ def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
     return total
 
 
-def decode_changelog_documents(values: Sequence[bytes], widths: Widths) -> Documents:
-    """Return the documents that `encode_changelog_documents` wrote, or raise `FormatError`."""
-    bodies = [body_of(value, DOCUMENT) for value in values]
-    if any(len(body) < _ORDINAL.size for body in bodies):
+def decode_changelog_documents(
+    values: Sequence[bytes], widths: Widths
+) -> tuple[Documents, list[bytes]]:
+    """Return the documents that `encode_changelog_documents` wrote, and their bytes in the index.
+
+    Raises `FormatError`: something else wrote one of the *values*.
+    """
+    size = _HEAD.itemsize
+    if min(map(len, values), default=size) < size:
         raise FormatError("a document's changelog record is too short for its ordinal")
-    ordinals = np.array([_ORDINAL.unpack_from(body)[0] for body in bodies], np.uint64)
-    if ordinals.max(initial=0) > ORDINAL_MAX:
+    heads = np.frombuffer(b"".join([value[:size] for value in values]), _HEAD)
+    for strange in np.flatnonzero(heads["prefix"] != int.from_bytes(DOCUMENT_PREFIX, "little"))[
+        :1
+    ].tolist():
+        body_of(values[strange], DOCUMENT)  # raises
+    if (ordinals := heads["ordinal"]).max(initial=0) > ORDINAL_MAX:
         raise FormatError("a document's changelog record has an impossible ordinal")
-    stored = [body[_ORDINAL.size :] for body in bodies]
-    return decode_documents(ordinals.astype(np.int64), stored, widths)
+    stored = [value[size:] for value in values]
+    return decode_documents(ordinals.astype(np.int64), stored, widths), stored
 
 
 def encode_forgotten(ordinals: I64) -> list[bytes]:
