@@ -70,9 +70,10 @@ def command(
 ) -> int:  # fmt: skip
     """Keep the first line or row of each group of near-duplicates in files.
 
-    INPUT is JSON Lines, CSV, Avro or Parquet (--format); - is standard input. All but Parquet may
-    be packed (gzip, bzip2, xz, Zstandard). The kept records have the input's format. An output is
-    packed if its name ends in .gz, .bz2, .xz or .zst.
+    INPUT is JSON Lines, CSV, Avro or Parquet (--format); - is standard input. It may also be a
+    directory, or a pattern in quotes, such as 'news/*.jsonl'. All but Parquet may be packed (gzip,
+    bzip2, xz, Zstandard). The kept records have the input's format, and all others are written as
+    JSON Lines. An output is packed if its name ends in .gz, .bz2, .xz or .zst.
     """
     if output == "json" and STDIN in (unique, duplicates, dead_letter):
         raise click.UsageError(

@@ -124,10 +124,20 @@ def file_option(name: str, help: str, *, metavar: str = "PATH", required: bool =
 
 
 def inputs_argument(metavar: str, *, required: bool = False) -> Option:
-    """Return the argument for any number of files (parameter ``inputs``)."""
+    """Return the argument for any number of files (parameter ``inputs``).
+
+    A directory stands for its files, and a quoted pattern for those that it matches.
+    """
     return click.argument(
-        "inputs", nargs=-1, required=required, metavar=metavar, shell_complete=completed_files
-    )
+        "inputs", nargs=-1, required=required, metavar=metavar, shell_complete=completed_files,
+        callback=_named,
+    )  # fmt: skip
+
+
+def _named(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+    from streamfilter.files.inputs import named  # most verbs read no files
+
+    return tuple(named(paths))
 
 
 dead_letter_option = file_option(

@@ -13,7 +13,7 @@ from streamfilter.assembly import crew_for, policy_for, sketcher_for
 from streamfilter.collection.clusters import CLUSTERS, Cluster
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.config.configuration import Config
-from streamfilter.files.inputs import documents_of, refuse
+from streamfilter.files.inputs import check_evidence, documents_of, refuse
 from streamfilter.files.outputs import OutputFile
 from streamfilter.files.run import check_paths, no_progress
 from streamfilter.files.state import opened
@@ -99,6 +99,7 @@ def discover(
     letters: AbstractContextManager[OutputFile | None] = nullcontext()
     if dead_letter is not None:
         check_paths(inputs, [dead_letter])
+        check_evidence(dead_letter)
         letters = OutputFile(dead_letter)
     broken = 0
     with (

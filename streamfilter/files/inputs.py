@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from glob import escape, glob, has_magic
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -36,6 +37,38 @@ def format_of(path: str) -> str | None:
     packing = packing_of(path)
     name = path.lower().removesuffix(packing.suffix if packing is not None else "")
     return SUFFIXES.get(Path(name).suffix)
+
+
+def named(paths: Iterable[str]) -> list[str]:
+    """Return the files that *paths* name: each itself, all of a directory, all of a pattern.
+
+    Of a directory these are the files below it whose suffix names a format, without hidden ones.
+    The files of one path are in the order of their names. Raises `Stop` if a path names none.
+    """
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            below = glob(os.path.join(escape(path), "**", "*"), recursive=True)
+            files = [each for each in below if format_of(each) and os.path.isfile(each)]
+        elif path == STDIN or os.path.exists(path) or not has_magic(path):
+            files = [path]
+        else:
+            files = [each for each in glob(path, recursive=True) if os.path.isfile(each)]
+        if not files:
+            raise Stop(f"{path}: names no file of {', '.join(SUFFIXES)}", exit_code=ExitCode.USAGE)
+        found += sorted(files)
+    return found
+
+
+def check_evidence(*paths: str | None) -> None:
+    """Refuse (`Stop`) a name of another format: evidence and dead letters are JSON Lines."""
+    for path in paths:
+        if path is not None and format_of(path) not in (None, LINES):
+            raise Stop(
+                f"{path} is named as {format_of(path)}, but duplicates and dead letters are JSON "
+                f"Lines\n    cure: name it {Path(path).with_suffix('.jsonl').name}",
+                exit_code=ExitCode.USAGE,
+            )
 
 
 def open_input(path: str, config: Config, reader: Reader, *, name: str | None = None) -> Input:

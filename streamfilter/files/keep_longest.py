@@ -21,7 +21,7 @@ from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
 from streamfilter.files.formats.lines import lines_of
-from streamfilter.files.inputs import check_read_again, opened, records_in
+from streamfilter.files.inputs import check_evidence, check_read_again, opened, records_in
 from streamfilter.files.outputs import AS_THEY_WERE, Outputs
 from streamfilter.files.run import FileRun, check_paths, filter_files, no_progress
 from streamfilter.files.state import scratch
@@ -79,6 +79,7 @@ def filter_keeping_longest(
     check_read_again(job.inputs, who="--keep longest")
     outputs = [job.unique, job.duplicates, job.dead_letter]
     check_paths(job.inputs, [path for path in outputs if path is not None])
+    check_evidence(*outputs[1:])
     reader = reader_for(config)
     with scratch() as directory, opened(job.inputs[:1], config, reader, job.unique) as (first,):
         names = ("unique", "duplicates", "dead")

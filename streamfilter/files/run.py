@@ -11,6 +11,7 @@ from streamfilter.assembly import crew_for, policy_for, reader_for, retention_fo
 from streamfilter.config.configuration import Config
 from streamfilter.files.engine import Engine
 from streamfilter.files.formats.lines import STDIN
+from streamfilter.files.inputs import check_evidence
 from streamfilter.files.inputs import opened as opened_inputs
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
@@ -48,6 +49,7 @@ def filter_files(
     ``advanced`` is called with the number of stored bytes read since its last call.
     """
     paths = (job.unique, job.duplicates, job.dead_letter)
+    check_evidence(job.duplicates, job.dead_letter)
     check_paths(job.inputs, [path for path in paths if path is not None])
     with ExitStack() as stack:
         reader = reader_for(config)

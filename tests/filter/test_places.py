@@ -171,6 +171,40 @@ def test_inputs_are_judged_in_their_order_across_files(desk: Desk) -> None:
     assert desk.unique.read_bytes() == unique
 
 
+def test_a_directory_and_a_pattern_name_their_files_in_order(desk: Desk, capsys) -> None:
+    lines = lines_of(stories(100))
+    assert desk.run(write(desk.path / "whole", lines)) == 0
+    unique = desk.unique.read_bytes()
+    (desk.path / "some" / "deep").mkdir(parents=True)
+    write(desk.path / "some" / "b.jsonl", lines[40:])
+    write(desk.path / "some" / "a[1].jsonl", lines[:30])
+    write(desk.path / "some" / "a[2].jsonl", lines[30:40])
+    write(desk.path / "some" / ".hidden.jsonl", BROKEN)
+    write(desk.path / "some" / "notes.md", BROKEN)
+    some = desk.path / "some"
+    for given in ([some], [f"{some}/*.jsonl"], [f"{some}/a[[]*.jsonl", some / "b.jsonl"]):
+        desk.clear()
+        assert desk.run(*given) == 0
+        assert desk.unique.read_bytes() == unique
+    assert desk.run(some / "a[1].jsonl") == 0, "a file's own name is no pattern"
+    for nothing in (some / "deep", f"{some}/*.csv"):
+        assert desk.run(nothing) == 64
+        assert f"{nothing}: names no file of .jsonl" in capsys.readouterr().err
+
+
+def test_evidence_is_not_written_under_the_name_of_another_format(desk: Desk, capsys) -> None:
+    path = write(desk.path / "in", lines_of(stories(5)))
+    named = desk.path / "evidence.parquet"
+    for run in (
+        lambda: desk.run(path, duplicates=named),
+        lambda: desk.run(path, duplicates=named, keep="longest"),
+        lambda: main(["pairs", str(path), "--dead-letter", str(named)]),
+    ):
+        assert run() == 64
+        assert "cure: name it evidence.jsonl" in capsys.readouterr().err
+        assert not named.exists()
+
+
 @pytest.mark.parametrize("documents", [1, 7, 1_000])
 def test_the_size_of_batches_changes_no_output(desk: Desk, documents: int) -> None:
     path = write(desk.path / "in", [*lines_of(stories(150)), *BROKEN])
