@@ -40,6 +40,8 @@ TASKS = {
         "pairs": "Find all near-duplicate pairs of a file.",
     },
     "Repair": {
+        "release": "Forward records that were withheld wrongly, each once.",
+        "replay": "Send dead letters back to the input topic, each once.",
         "forget": "Make the service forget documents by their ids.",
         "backup": "Copy a running index.",
         "restore": "Restore an index from a copy.",
@@ -69,8 +71,8 @@ Examples:
 
 \b
 Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.key=value
-Exit codes: 0 ok, 1 a check failed (verify, evaluate, bench), 64 usage,
-            65 broken input line, 70 bug, 75 try again later,
+Exit codes: 0 ok, 1 a check failed (verify, evaluate, bench) or a record stays
+            (release, replay), 64 usage, 65 broken input line, 70 bug, 75 try again later,
             76 another process took over, 78 configuration or index mismatch,
             130 and 143 a verb over files was ended by Ctrl-C or SIGTERM; its outputs are unchanged,
             141 the reader of standard output has gone

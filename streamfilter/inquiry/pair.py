@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
-from streamfilter.assembly import policy_for, sketcher_for
+from streamfilter.assembly import policy_for, reader_for, sketcher_for
 from streamfilter.config.configuration import Config
 from streamfilter.config.problems import show
 from streamfilter.index.directory.seed_file import MEASURING, seed_at
 from streamfilter.inquiry.answers import as_points, as_verdict, points_in_words
 from streamfilter.inquiry.indexes import as_sketched
 from streamfilter.matching.explanation import PairExplanation, one_after_the_other
+from streamfilter.model import Document, Reading, Record
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Dropped
 from streamfilter.similarity.statistics.shape import Shape
 from streamfilter.similarity.text.normalisation import Normaliser
+
+WORDS_MAX = 400  # of each text: finding what differs takes the square of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +119,36 @@ class PairReport:
         if not self.pair.remembered:
             return "A is too short to be judged and is not remembered (input.short_text)"
         return self.pair.beside.why
+
+
+def beside_original(config: Config, record: Record, original: Record | None) -> dict[str, Any]:
+    """Return how a withheld *record* compares with the *original* it matched, and what differs.
+
+    ``view`` is for people; ``comparison`` is that of `compare`.
+    """
+    if original is None:
+        return {"view": "  its original is not in the input any more"}
+    read = reader_for(config).read
+    texts = [_text_of(config, read(each), each) for each in (original, record)]
+    if None in texts:
+        return {"view": "  one of the two cannot be read with this configuration"}
+    a, b = (each or "" for each in texts)
+    report = PairReport.of(config, config.scheme(), a, b)
+    view = [f"  {inline(line)}" for line in [*report.as_text().splitlines(), *differing(a, b)]]
+    return {"view": "\n".join(view), "comparison": report.as_json()}
+
+
+def _text_of(config: Config, reading: Reading, record: Record) -> str | None:
+    if not isinstance(reading, Document):
+        return None
+    return (record.value or b"").decode() if config.input.records else reading.text
+
+
+def differing(a: str, b: str) -> list[str]:
+    """Return which words only one of two texts has, in their order; of the first words only."""
+    ours, theirs = a.split()[:WORDS_MAX], b.split()[:WORDS_MAX]
+    changes = SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
+    only_a = [w for kind, i, j, _, _ in changes if kind != "equal" for w in ours[i:j]]
+    only_b = [w for kind, _, _, i, j in changes if kind != "equal" for w in theirs[i:j]]
+    return [f"{name:<13} {show(' '.join(words)) if words else '-'}" for name, words in
+            (("only in A", only_a), ("only in B", only_b))]  # fmt: skip

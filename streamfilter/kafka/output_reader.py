@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
+from streamfilter.engine.corrections import Noted
 from streamfilter.engine.messages import changelog
 from streamfilter.engine.messages.changelog_header import BATCH, HEADER, decode_header, kind_of
 from streamfilter.index.directory.seed_file import MEASURING
@@ -22,12 +23,17 @@ from streamfilter.kafka.connection.clients import admin_client
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.topic_reader import TopicReader
 from streamfilter.matching.verdict.evidence_headers import PREFIX
-from streamfilter.matching.verdict.side_records import SideRecord, read_back
+from streamfilter.matching.verdict.side_records import (
+    Note,
+    SideRecord,
+    read_back,
+    released_from,
+)
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.quality.run_reading import digest, given_of, placed_of
 from streamfilter.similarity.sketch import digester_for
-from streamfilter.stops import BrokenInput
+from streamfilter.stops import BrokenInput, counted
 
 UNJUDGED = 1 << 62  # batch number for a record that no batch record covers: such records come last
 
@@ -42,10 +48,17 @@ def read_run(config: Config, reader: Reader) -> Run:
         for record in _records(config, topic)
     ]
     output, shadow = config.output, config.output.mode == "shadow"
-    placed = [_forwarded(record, shadow) for record in _records(config, output.unique)]
-    for topic in (output.duplicates, *output.dead_letters):
-        placed += [_set_aside(record) for record in _records(config, topic)]
-    notes = tuple(_notes(config.input.name, given, order))
+    placed: list[Placed] = []
+    released = _Released()
+    for topic in (*output.dead_letters, output.duplicates):
+        released = _Released()  # the last one counts: that of the duplicates
+        placed += [_set_aside(each) for each in released.without_notes(_records(config, topic))]
+    placed += [
+        _forwarded(record, shadow)
+        for record in _records(config, output.unique)
+        if not released.is_copy(record)
+    ]
+    notes = (*_notes(config.input.name, given, order), *released.notes(output.unique))
     return Run(sorted(given, key=lambda each: each.order), placed, notes)
 
 
@@ -97,6 +110,46 @@ def _set_aside(record: Record) -> Placed:
     if found.evidence is None:
         return Placed("dead_letter", Verdict.REJECTED, raw, found.source)
     return replace(placed_of(found.evidence, "duplicates"), raw=raw)
+
+
+class _Released:
+    """The notes of a side topic, and the copies that they speak of (`engine.corrections`).
+
+    A released record has its verdict and place among the duplicates. Its copy in the unique topic
+    is no second output. Without a note, or as a second one of a note, it counts as too many.
+    """
+
+    def __init__(self) -> None:
+        self._noted, self._count = Noted(), 0
+        self._met: set[Source] = set()
+
+    def without_notes(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the *records* of the side topic that are no notes."""
+        for record in records:
+            if isinstance(found := read_back(record), Note):
+                self._count += found.records
+                self._noted.add(record.source.partition, found.spans)
+            else:
+                yield record
+
+    def is_copy(self, record: Record) -> bool:
+        """Return whether a record of the unique topic is the one copy of a noted one."""
+        place = released_from(record)
+        if (
+            place is None
+            or place in self._met
+            or not self._noted.has(place.partition, place.offset)
+        ):
+            return False
+        self._met.add(place)
+        return True
+
+    def notes(self, topic: str) -> Iterator[str]:
+        """Yield how many records were released, and how many copies are not there."""
+        if self._count:
+            lacking = self._count - len(self._met)
+            gone = f"; {lacking:,} of them are not in {topic} (any more)" if lacking else ""
+            yield f"{counted(self._count, 'record')} released; each counts once, as withheld{gone}"
 
 
 class _Order:

@@ -14,7 +14,12 @@ from streamfilter.config.configuration import Config
 from streamfilter.kafka.brokers.broker_queries import OffsetSpec, list_offsets, start_positions
 from streamfilter.kafka.connection.clients import admin_client, consumer, reader_properties
 from streamfilter.kafka.connection.errors import kafka_errors, translated
-from streamfilter.kafka.connection.one_shot_calls import asked_once, awaited, listed
+from streamfilter.kafka.connection.one_shot_calls import (
+    CALL_SECONDS,
+    asked_once,
+    awaited,
+    listed,
+)
 from streamfilter.kafka.ports.source import record_of
 from streamfilter.kafka.topic_sample import no_topic
 from streamfilter.model import Record
@@ -41,6 +46,7 @@ class TopicReader:
         self.topic = topic
         properties = {**reader_properties(config), "auto.offset.reset": "earliest"}
         self._client = consumer(config, properties)
+        self._held: dict[int, tuple[int, int]] = {}  # what `at` may find, by partition
 
     def partitions(self) -> list[int]:
         """Return the topic's partitions. Raises `Temporary`: it is not there."""
@@ -109,6 +115,19 @@ class TopicReader:
             block = {n: (max(start, low[n] - size), low[n]) for n, (start, _) in bounds.items()}
             yield self.records(block, advanced)
             low, size = {n: start for n, (start, _) in block.items()}, min(2 * size, BLOCK_MAX)
+
+    def at(self, partition: int, offset: int) -> Record | None:
+        """Return the record at *offset*; None if the topic does not have it (any more)."""
+        with kafka_errors(f"asking for the offsets of {self.topic}"):
+            if partition not in self._held:
+                if partition not in self.partitions():
+                    return None
+                spot = TopicPartition(self.topic, partition)
+                self._held[partition] = self._client.get_watermark_offsets(spot, CALL_SECONDS)
+        start, end = self._held[partition]
+        if not start <= offset < end:
+            return None
+        return next(self.records({partition: (offset, offset + 1)}), None)
 
     def close(self) -> None:
         """Close the consumer."""

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
-_COMMAND = re.compile(r"`streamfilter (check|feed|forget|peek|reset|run)\b(?![^`]*--config )")
+_COMMAND = re.compile(
+    r"`streamfilter (check|explain|feed|forget|peek|release|replay|reset|run)\b(?![^`]*--config )"
+)
 
 
 class Cures:

@@ -110,7 +110,7 @@ def test_the_help_lists_every_verb_under_the_task_it_is_for(capsys):
     listed = capsys.readouterr().out.partition("Run:\n")[2].partition("Examples:")[0]
     assert re.findall(r"^  (\w+) ", listed, re.MULTILINE) == list(cli.VERBS)
     assert re.findall(r"^(\w.*):$", listed, re.MULTILINE) == list(cli.TASKS)[1:]
-    assert len(cli.VERBS) <= 20
+    assert len(cli.VERBS) <= 23  # one for each task of an operator; an option would hide it
     files = (Path(cli.__file__).parent / "commands").glob("*.py")
     has_command = re.compile(r"^@click.command", re.MULTILINE)
     assert {path.stem for path in files if has_command.search(path.read_text())} == {*cli.VERBS}

@@ -12,7 +12,8 @@ A side topic also holds notes. An operator's command writes one with the records
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -41,6 +42,7 @@ class Note:
     """The records of the note's partition that were sent on."""
 
     spans: tuple[Span, ...]
+    records: int  # how many they are: a span also holds offsets without a record
 
     @property
     def headers(self) -> Headers:
@@ -50,7 +52,7 @@ class Note:
     @property
     def value(self) -> bytes:
         """Return the note as JSON."""
-        return envelope.encode({"sent": self.spans})
+        return envelope.encode({"sent": self.spans, "records": self.records})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,22 @@ class SideRecord:
         return self.value_bytes in (None, len(record.value or b""))
 
 
+@dataclass(slots=True)
+class CorrectionCounts:
+    """What a correction did, or would do."""
+
+    sent: Counter[str] = field(default_factory=Counter)  # by label
+    stays: Counter[str] = field(default_factory=Counter)  # by label and reason
+    before: int = 0  # chosen records that were sent earlier
+    noted: int = 0  # all records that notes name, chosen or not
+    foreign: int = 0  # records that no filter of this configuration wrote
+
+    def begin(self) -> None:
+        """Count anew what is not sent."""
+        self.stays.clear()
+        self.before = self.noted = self.foreign = 0
+
+
 def read_back(record: Record) -> SideRecord | Note | None:
     """Return what a record of a side topic is; None: forwarding did not write it."""
     try:
@@ -107,10 +125,28 @@ def ours_of(record: Record) -> dict[str, str]:
     }
 
 
+def released_from(record: Record) -> Source | None:
+    """Return the place among the duplicates that a released record names; None: it was not."""
+    said = [value for name, value in record.headers if name == RELEASED]
+    try:
+        return msgspec.json.decode(said[-1] or b"", type=_From).place.source if said else None
+    except msgspec.MsgspecError:
+        return None  # its producer's header
+
+
+class _From(msgspec.Struct):
+    place: SourcePlace = msgspec.field(name="from")
+
+
 def _note(record: Record) -> Note | None:
-    spans = msgspec.json.decode(record.value or b"", type=dict[str, tuple[Span, ...]])["sent"]
-    sound = all(0 <= first <= last < record.source.offset for first, last in spans)
-    return Note(spans) if sound else None
+    said = msgspec.json.decode(record.value or b"", type=_Noted)
+    sound = all(0 <= first <= last < record.source.offset for first, last in said.sent)
+    return Note(said.sent, said.records) if sound else None
+
+
+class _Noted(msgspec.Struct):
+    sent: tuple[Span, ...]
+    records: int
 
 
 def _place(ours: dict[str, str], name: str) -> SourcePlace:

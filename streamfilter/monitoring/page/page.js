@@ -217,10 +217,11 @@ function textBox(title, words, shared, more) {
   return box;
 }
 
-function pairOf(pair) {
+function pairOf(pair, shadow) {
   const article = made("article", {},
     made("h3", {}, `${pair.id} is a near-duplicate of ${pair.match_id}`),
     made("p", {}, `similarity ${pair.similarity.toFixed(3)} (${pair.method}), ${pair.bands} bands shared; ${pair.source}, its original ${pair.match_source}`));
+  if (!shadow) article.append(made("p", {}, "Wrong? ", made("code", {}, pair.release)));
   if (pair.text === null) return article;
   const words = (text) => (text ?? "").split(/\s+/).filter(Boolean);
   const ours = words(pair.text), theirs = words(pair.match_text);
@@ -234,14 +235,14 @@ function pairOf(pair) {
 }
 
 let shown = "";
-function showLatest(pairs, payloads) {
+function showLatest(pairs, payloads, shadow) {
   const now = JSON.stringify(pairs);
   if (now === shown || at("latest").contains(document.activeElement)) return; // whoever reads is not disturbed
   shown = now;
   at("latest-note").textContent = pairs.length === 0 ? "None so far."
     : payloads ? "The original on the left; words that only one side has are marked."
       : "Texts are not shown: http.show_payloads is off.";
-  at("latest").replaceChildren(...pairs.map(pairOf));
+  at("latest").replaceChildren(...pairs.map((pair) => pairOf(pair, shadow)));
 }
 
 function show(status) {
@@ -255,7 +256,7 @@ function show(status) {
   showTraffic(status);
   showQuality(status.quality);
   showHistogram(status.similarities, status.threshold);
-  showLatest(status.latest, status.show_payloads);
+  showLatest(status.latest, status.show_payloads, status.mode === "shadow");
 }
 
 async function look() {

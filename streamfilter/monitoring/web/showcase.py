@@ -11,10 +11,13 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from streamfilter.model import Decision, Malformed, Match, Record, Source, Unjudged, Verdict
+from streamfilter.process.cures import CURES
 
+LAST_MILLISECOND = 253_402_300_800_000  # the year 10000: no date has a name from then on
 PAIRS_MAX = 12
 TEXT_CHARACTERS_MAX = 2_000
 """Most characters shown of a text."""
@@ -74,7 +77,9 @@ class Showcase:
                 assert isinstance(decision, Decision)
                 assert decision.match is not None
                 original = self._originals.get(decision.match.source)
-                kept = record if self._read is not None else Record(record.source, None, None)
+                kept = record
+                if self._read is None:
+                    kept = Record(record.source, None, None, timestamp=record.timestamp)
                 self._pairs.append(_Pair(document_id(row), decision, kept, original))
 
     def _remember(self, record: Record) -> None:
@@ -101,6 +106,7 @@ class Showcase:
             "bands": match.bands,
             "source": _place(pair.record.source),
             "match_source": _place(match.source),
+            "release": _release(pair.record),
             "text": self._text(pair.record),
             "match_text": self._text(pair.original),
         }
@@ -129,3 +135,12 @@ def _is(outcome: Decision | Unjudged | Malformed, verdict: Verdict) -> bool:
 
 def _place(source: Source) -> str:
     return f"{source.topic}/{source.partition} at {source.offset}"
+
+
+def _release(record: Record) -> str:
+    """Return the command that forwards a withheld record; it shows first what would go."""
+    source, since = record.source, ""
+    if 0 < record.timestamp < LAST_MILLISECOND:
+        since = datetime.fromtimestamp(record.timestamp / 1_000, UTC).strftime(" --since %FT%TZ")
+    place = f"--topic {source.topic} --partition {source.partition} --offset {source.offset}"
+    return CURES.completed(f"`streamfilter release {place}{since}`").strip("`")

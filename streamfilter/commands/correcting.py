@@ -1,0 +1,148 @@
+"""What `release` and `replay` share: their options, what they show, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamfilter.commands import options
+from streamfilter.commands.options import added
+from streamfilter.commands.progress import progress
+from streamfilter.config.configuration import Config
+from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.side_records import CorrectionCounts, SideRecord
+from streamfilter.model import Record
+from streamfilter.process import standard
+from streamfilter.process.signals import INTERRUPTION
+from streamfilter.process.terminal_escapes import inline
+from streamfilter.stops import ExitCode, Stop, counted
+
+if TYPE_CHECKING:
+    from streamfilter.kafka.corrections import MakeVerb
+
+SHOWN = 20
+"""Most records that are shown one by one."""
+SOME_STAY = 1  # exit code
+
+correction_options = added(
+    options.config_options,
+    options.since_option,
+    click.option("--yes", is_flag=True, help="Send them. Without it, nothing is written."),
+    click.option("--dry-run", is_flag=True, help="The same as no --yes."),
+    options.output_option,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Corrected:
+    """The answer of a correction of one topic."""
+
+    done: str  # ``released`` or ``replayed``
+    topic: str
+    written: bool
+    tally: CorrectionCounts | None = None
+    records: list[dict[str, Any]] = field(default_factory=list)
+    views: list[str] = field(default_factory=list)  # of the same records, for people
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        tally = self.tally
+        assert tally is not None
+        total = tally.noted + (tally.sent.total() if self.written else 0)
+        return {
+            "topic": self.topic,
+            "written": self.written,
+            "sent": dict(tally.sent),
+            "stays": dict(tally.stays),
+            "before": tally.before,
+            f"{self.done}_total": total,
+            "foreign": tally.foreign,
+            "records": self.records,
+        }
+
+    def as_text(self) -> str:
+        """Return it for people."""
+        answer, tally = self.as_json(), self.tally
+        assert tally is not None
+        would = "" if self.written else "would be "
+        lines = [f"{n:,} {inline(label)}: {would}{self.done}" for label, n in tally.sent.items()]
+        lines += [f"{n:,} {inline(why)}; stays" for why, n in tally.stays.items()]
+        if tally.before:
+            lines.append(f"{counted(tally.before, 'record')}: {self.done} before, and not again")
+        if tally.foreign:
+            said = "from another filter, or none: left alone"
+            lines.append(f"{counted(tally.foreign, 'record')} of {self.topic} {said}")
+        lines.append(f"{self.done}_total of {self.topic}: {answer[f'{self.done}_total']:,}")
+        return "\n".join([*self.views, *lines])
+
+
+def corrected(
+    config: Config,
+    topic: str,
+    verb: MakeVerb,
+    done: str,
+    given: dict[str, Any],
+    view: Callable[[SideRecord, Record], dict[str, Any]] | None = None,
+) -> int:
+    """Send what the *verb* chooses of *topic*, or show it, and answer; return the exit code."""
+    from streamfilter.kafka.corrections import correct
+
+    if given["yes"] and given["dry_run"]:
+        raise click.UsageError("give --yes or --dry-run, not both")
+    answer, since = Corrected(done, topic, given["yes"]), given["since"]
+
+    def seen(side: SideRecord, original: Record | None, out: object) -> None:
+        if len(answer.records) < SHOWN:
+            shown = _shown(side, out)
+            if view is not None and original is not None and not answer.written:
+                shown |= view(side, original)
+            answer.records.append({k: v for k, v in shown.items() if k != "view"})
+            answer.views.append(_line(shown))
+
+    with INTERRUPTION.listening():
+        answer.tally = tally = correct(
+            config, topic, verb, since=since, write=answer.written, seen=seen, shown=progress
+        )
+    if not (tally.sent or tally.stays or tally.before):
+        raise _nothing(topic, since)
+    options.answer(answer, given["output"])
+    if not answer.written:
+        standard.say("nothing was written; --yes does it")
+    return SOME_STAY if tally.stays else ExitCode.OK
+
+
+def _shown(side: SideRecord, out: object) -> dict[str, Any]:
+    shown: dict[str, Any] = {"source": envelope.place(side.source)}
+    shown["stands_at"] = envelope.place(side.record.source)
+    if side.evidence is not None:
+        match = side.evidence.matches[0] if side.evidence.matches else None
+        shown |= {"id": side.evidence.id, "verdict": side.evidence.verdict.value}
+        shown |= {"match_id": match and match.id, "similarity": match and match.similarity}
+    else:
+        shown |= {"code": side.code, "attempts": side.attempts}
+    return shown | {"stays": out if isinstance(out, str) else None}
+
+
+def _line(shown: dict[str, Any]) -> str:
+    source = "{topic}/{partition} at {offset}".format(**shown["source"])
+    if "code" in shown:
+        what = f"{shown['code']}, sent back {counted(shown['attempts'], 'time')} before"
+    else:
+        likeness = "" if shown["match_id"] is None else f" of {shown['match_id']}"
+        what = f"{shown['id']}, {shown['verdict']}{likeness}"
+    stays = f"; stays: {shown['stays']}" if shown["stays"] else ""
+    view = f"\n{shown['view']}" if shown.get("view") else ""
+    return f"{inline(f'{source}: {what}{stays}')}{view}"
+
+
+def _nothing(topic: str, since: datetime | None) -> Stop:
+    later = "" if since is None else f" from {since.isoformat(timespec='seconds')} on"
+    return Stop(
+        f"{topic} has no such record{later}\n    cure: see what it has: `streamfilter explain "
+        "--id ID` for a withheld document; a record that is not judged yet comes later",
+        exit_code=ExitCode.USAGE,
+    )

@@ -1,0 +1,181 @@
+"""Joins `engine.corrections` to Kafka: a side topic, the input, and a producer that fences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import Config
+from streamfilter.documents.codecs.schemas import SchemasAway, SchemasWithheld
+from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.correction_verbs import LetterReplay, Surroundings, WithheldRelease
+from streamfilter.engine.corrections import Bounds, Correction, Seen, Verb
+from streamfilter.engine.ports import Denied, LogError, ProducerFenced, Retriable, as_stop
+from streamfilter.kafka.brokers.partition_counts import TaskTopics
+from streamfilter.kafka.brokers.topics import Topics, described, inputs_of, layout_of
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.one_shot_calls import asked_once
+from streamfilter.kafka.ports.changelog import KafkaChangelog
+from streamfilter.kafka.ports.sink import KafkaSink
+from streamfilter.kafka.topic_reader import TopicReader
+from streamfilter.kafka.topic_sample import no_topic
+from streamfilter.matching.verdict.side_records import CorrectionCounts, SideRecord
+from streamfilter.model import Reading, Record
+from streamfilter.process.broker_wait import Waiting
+from streamfilter.process.signals import Interrupted
+from streamfilter.stops import ConfigError, Fenced, Temporary, counted
+
+BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
+AGAIN = "run it again for the rest: nothing is sent twice"
+
+MakeVerb = Callable[[Surroundings], Verb]
+Shown = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Shows the progress of so many offsets under a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideTopic:
+    """Implements `corrections.SideLog`."""
+
+    config: Config
+    admin: AdminClient
+    topic: str
+    since: datetime | None
+    shown: Shown
+    stack: ExitStack
+    readers: dict[str, TopicReader] = field(default_factory=dict)
+
+    def bounds(self) -> Bounds:
+        """Return the records from the time on, to the end that a fence leaves."""
+        return self._reader(self.topic).bounds(self.admin, self.since, stable=False)
+
+    def records(self, bounds: Bounds) -> Iterator[Record]:
+        """Yield the records in *bounds*, with progress."""
+        length = sum(end - start for start, end in bounds.values())
+        with self.shown(f"reading {self.topic}", length) as advanced:
+            yield from self._reader(self.topic).records(bounds, advanced)
+
+    def original_of(self, side: SideRecord) -> Record | None:
+        """Return the original from the input, if it may be it."""
+        source = side.source
+        found = self._reader(f"{source.topic}", "input").at(source.partition, source.offset)
+        return found if found is not None and side.is_source(found) else None
+
+    def _reader(self, topic: str, role: str = "") -> TopicReader:
+        if role + topic not in self.readers:
+            reader = self.stack.enter_context(TopicReader(self.config, topic))
+            self.readers[role + topic] = reader
+        return self.readers[role + topic]
+
+
+def releasing(
+    config: Config,
+    *,
+    id: str | None,
+    matched: str | None,
+    place: tuple[str | None, int, int] | None,
+) -> MakeVerb:
+    """Return the release of the withheld records with an id, a match, or at a place."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return lambda around: WithheldRelease(around, config.output.unique, time, id, matched, place)
+
+
+def replaying(codes: Collection[str], attempts: int) -> MakeVerb:
+    """Return the replay of the dead letters with the *codes*, each up to so many *attempts*."""
+    return lambda around: LetterReplay(around, codes, attempts)
+
+
+def correct(
+    config: Config,
+    topic: str,
+    verb: MakeVerb,
+    *,
+    since: datetime | None,
+    write: bool,
+    seen: Seen,
+    shown: Shown,
+) -> CorrectionCounts:
+    """Send the records of the side *topic* that the verb chooses; without *write*, only count.
+
+    Raises `Stop`; what was sent before stays, with its notes.
+    """
+    admin = clients.admin_client(config)
+    found = described(config, admin)
+    _refuse_missing(config, found, topic)
+    layout = layout_of(config, found)
+    patience, read = Waiting(config.kafka.start_timeout.total_seconds()), reader_for(config).read
+
+    def reading(record: Record) -> Reading:
+        return patience.awaited(
+            lambda: read(record),
+            SchemasAway,
+            hopeless=lambda error: isinstance(error, SchemasWithheld),
+        )
+
+    around = Surroundings(
+        layout,
+        {name: each.message_bytes for name, each in found.items()},
+        {name: each.partitions for name, each in inputs_of(config, found).items()},
+        reading,
+    )
+    with asked_once(cure=AGAIN), ExitStack() as stack:
+        log = SideTopic(config, admin, topic, since, shown, stack)
+        correction = Correction(log, verb(around), seen)
+        if not write:
+            correction.preview()
+            return correction.tally
+        sink = _sink(config, admin, found)
+        stack.callback(sink.close)
+        _run(correction, sink, Waiting(config.kafka.start_timeout.total_seconds()))
+        return correction.tally
+
+
+def _run(correction: Correction, sink: KafkaSink, patience: Waiting) -> None:
+    def fence() -> None:
+        patience.awaited(lambda: sink.open(watched=True), Retriable)
+
+    try:
+        correction.run(sink, fence)
+        return
+    except (Interrupted, LogError) as error:
+        ended = error
+    sent = counted(correction.tally.sent.total(), "record")
+    so_far = f"{sent} had been sent\n    cure: {AGAIN}"
+    if isinstance(ended, Interrupted):
+        raise Interrupted(f"stopped; {so_far}", exit_code=ended.exit_code)
+    if isinstance(ended, ProducerFenced):
+        raise Fenced(f"another release or replay of this group began; {so_far}")
+    raise as_stop(ended) if isinstance(ended, Denied) else Temporary(f"{ended}; {so_far}")
+
+
+def _refuse_missing(config: Config, found: Topics, topic: str) -> None:
+    """Raise `ConfigError` if a topic is missing that is read or written."""
+    lacking = [each for each in (topic, config.output.unique) if each not in found]
+    if lacking:
+        raise ConfigError([no_topic("output", each, found) for each in lacking])
+    if not inputs_of(config, found):
+        raise ConfigError([no_topic("input.topic", config.input.name, found)])
+
+
+def _sink(config: Config, admin: AdminClient, found: Topics) -> KafkaSink:
+    """Return the producer of the group's corrections: one id, so that any two fence each other."""
+    limits = [each.message_bytes for each in found.values()]
+    sizes = clients.Sizes(message=max(limits), batch=min(BATCH_BYTES_MAX, *limits))
+    properties = clients.producer_properties(
+        config, transactional_id=f"{config.kafka.group}.corrections", sizes=sizes
+    )
+    topics = TaskTopics(Inputs(config.input.name), config.changelog_topic, 0)
+    return KafkaSink(
+        topics,
+        admin,
+        KafkaChangelog(topics, admin, lambda: clients.consumer(config, {}), lambda: None),
+        lambda careful: clients.producer(
+            config, {**properties, **(clients.CAREFUL if careful else {})}
+        ),
+        seconds=config.kafka.transaction_timeout.total_seconds(),
+    )

@@ -1,0 +1,161 @@
+"""`release` and `replay` on a real broker: each record is sent on once, whatever happens."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.local.real import RealKafka
+from streamfilter import cli
+from streamfilter.assembly import reader_for
+from streamfilter.config.loading import load_config
+from streamfilter.kafka.output_reader import read_run
+from streamfilter.killpoints import VARIABLE
+from streamfilter.model import Record
+from streamfilter.quality.judge import evaluate
+from streamfilter.quality.run import Truth
+from tests.kafka.story import record
+from tests.support.session.forge import Forge
+from tests.support.stage import Stage
+from tests.support.topics import Input, header, produce
+
+A = " ".join(f"a{n}" for n in range(40))
+FORGED = ("__streamfilter.verdict", b"theirs")
+RELEASED = "__streamfilter.released"
+KILLS = ("begun", "outputs", "produced", "flushed", "committed")
+COPIES = 5
+
+
+def story(number: int, text: str = A, **more: Any) -> Input:
+    """Return a record with a header of our names."""
+    given = record(number, text, **more)
+    return Input(given.value, given.key, given.partition, (*given.headers, FORGED), given.timestamp)
+
+
+@pytest.fixture(params=["annotate", "reference"])
+def worked(
+    request: pytest.FixtureRequest, kafka: RealKafka, forge: Forge, tmp_path: Path
+) -> Iterator[Stage]:
+    """A service that withheld d1 to d5 as copies of d0."""
+    stage = Stage(kafka.bootstrap, tmp_path, partitions=2, launch=forge.launch)
+    stage.sections = {"output": {"duplicates_mode": request.param}}  # type: ignore[attr-defined]
+    stage.produce([story(n, partition=n % 2) for n in range(COPIES + 1)])
+    stage.run(**stage.sections)  # type: ignore[attr-defined]
+    yield stage
+    stage.close()
+
+
+def config(stage: Stage) -> str:
+    return str(stage.configuration(**stage.sections))  # type: ignore[attr-defined]
+
+
+def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    code = cli.main([*arguments, "-o", "json"])
+    said = capsys.readouterr()
+    return code, json.loads(said.out) if said.out else {"err": said.err}
+
+
+def released(stage: Stage) -> list[Record]:
+    return [each for each in stage.outputs()["unique"] if header(each, RELEASED)]
+
+
+def evaluated(stage: Stage) -> tuple[int, int]:
+    """Return how many records `evaluate --topics` finds lost, and how many too many."""
+    loaded = load_config([Path(config(stage))])
+    report = evaluate(read_run(loaded, reader_for(loaded)), Truth([]), recall_from=0.8,
+                      precision_from=0.8)  # fmt: skip
+    return report.missing, report.extra
+
+
+def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
+    worked: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = ask(capsys, "release", "--config", config(worked), "--id", "d1")
+    assert (code, told["sent"], told["written"]) == (0, {"exact_duplicate": 1}, False)
+    assert told["records"][0]["comparison"]["similarity"] == 1.0
+    assert not released(worked)
+    for point in KILLS:
+        done = subprocess.run(
+            [sys.executable, "-m", "streamfilter", "release", "--config", config(worked),
+             "--matched", "d0", "--yes"],
+            env={VARIABLE: f"transaction.{point}"}, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == -9, done.stderr
+        assert len(released(worked)) == (COPIES if point == "committed" else 0)
+    code, told = ask(capsys, "release", "--config", config(worked), "--matched", "d0", "--yes")
+    assert (code, told["sent"], told["before"], told["released_total"]) == (0, {}, COPIES, COPIES)
+    found = released(worked)
+    assert len(found) == COPIES
+    for each in found:
+        number = int(json.loads(each.value or b"")["id"][1:])
+        given = story(number, partition=number % 2)
+        assert (each.key, each.value, each.timestamp) == (given.key, given.value, given.timestamp)
+        assert each.headers[:-1] == given.headers
+        assert each.source.partition == given.partition
+        said = json.loads(header(each, RELEASED) or "")
+        assert (said["verdict"], said["match"]["id"]) == ("exact_duplicate", "d0")
+    code, told = ask(capsys, "explain", "--config", config(worked), "--id", "d3")
+    assert told["withheld"][0]["released"]
+    assert evaluated(worked) == (0, 0)
+    produce(worked.bootstrap, worked.unique, [Input(found[0].value, headers=found[0].headers)])
+    assert evaluated(worked) == (0, 1), "a second copy of one note"
+    code, told = ask(capsys, "release", "--config", config(worked), "--id", "d0", "--yes")
+    assert (code, "no such record" in told["err"]) == (64, True)
+
+
+def test_two_people_at_once_release_each_record_once(worked: Stage) -> None:
+    command = [sys.executable, "-m", "streamfilter", "release", "--config", config(worked)]
+    both = [
+        subprocess.Popen([*command, "--matched", "d0", "--yes"], stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [each.communicate(timeout=120)[1].decode() for each in both]
+    codes = [each.returncode for each in both]
+    assert set(codes) <= {0, 75, 76}, said
+    assert 0 in codes
+    sent = Counter(json.loads(header(each, RELEASED) or "")["from"]["offset"] * 2
+                   + each.source.partition for each in released(worked))  # fmt: skip
+    assert len(sent) == sent.total() == COPIES
+
+
+def test_dead_letters_go_back_once_after_the_cause_was_mended_and_attempts_are_counted(
+    kafka: RealKafka, forge: Forge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = Stage(kafka.bootstrap, tmp_path, launch=forge.launch)
+    wrong, right = {"input": {"text": "/body"}}, {"input": {"text": "/text"}}
+    broken = Input(b"{broken", b"k", headers=(("h", None),), timestamp=story(0).timestamp)
+    given = [story(0), story(1, "an entirely different text of some words"), broken]
+    stage.produce(given)
+    stage.run(**wrong)
+    letters = stage.outputs()["dead_letter"]
+    assert len(letters) == 3
+    paths = {name: str(stage.configuration(**each))
+             for name, each in (("wrong", wrong), ("right", right))}  # fmt: skip
+    code, told = ask(capsys, "replay", "--config", paths["wrong"])
+    assert (code, told["sent"]) == (1, {})
+    assert told["stays"]["missing_text: it would fail again: missing_text"] == 2
+    for sent, before in (({"missing_text": 2}, 0), ({}, 2)):
+        code, told = ask(capsys, "replay", "--config", paths["right"], "--yes")
+        assert (code, told["sent"], told["before"]) == (1, sent, before)
+        assert told["stays"] == {"invalid_json: it would fail again: invalid_json": 1}
+    stage.run(**wrong)  # the mistake again: they fail again, and are recognised
+    code, told = ask(capsys, "replay", "--config", paths["right"], "--code", "missing_text",
+                     "--attempts", "1", "--yes")  # fmt: skip
+    reason = "missing_text: sent back 1 times already (--attempts)"
+    assert (code, told["stays"], told["before"]) == (1, {reason: 2}, 2)
+    code, told = ask(
+        capsys, "replay", "--config", paths["right"], "--code", "missing_text", "--yes"
+    )
+    assert (code, told["sent"], told["replayed_total"]) == (0, {"missing_text": 2}, 4)
+    stage.run(**right)
+    found = stage.outputs()["unique"]
+    assert [each.value for each in found] == [each.value for each in given[:2]]
+    for each, came in zip(found, given, strict=False):
+        assert (each.key, each.timestamp) == (came.key, came.timestamp)
+        assert each.headers == (*came.headers, ("__streamfilter.attempts", b"2"))
+    stage.close()
