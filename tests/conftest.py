@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from deploy.local.jars import BrokerUnavailableError
 from deploy.local.real import RealKafka
+from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.faults.causes.proxy import Proxy
 from tests.support.session import classes, needs
 from tests.support.session.forge import Forge
@@ -145,3 +146,17 @@ def make_stage(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Calla
 def stage(make_stage: Callable[..., Stage]) -> Stage:
     """Return a stage with one partition."""
     return make_stage()
+
+
+@pytest.fixture
+def embedded_stage(forge: Forge, tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Return a maker of stages on a broker inside of this process: for starts and checks.
+
+    It keeps no committed offsets, so nothing is filtered there.
+    """
+    with EmbeddedBroker() as broker:
+
+        def make(*, partitions: int = 1) -> Stage:
+            return Stage(broker.bootstrap, tmp_path, partitions=partitions, embedded=broker)
+
+        yield make

@@ -1,7 +1,7 @@
 """Real text through real Kafka, judged against exact truth; and files against topics.
 
-What is shipped anyway (`shipped.py`) is tried by everybody. The large corpora lie beside the
-checkout or are missed: a skip says what was not tried.
+What is shipped anyway (`shipped.py`) is tried by everybody. The large corpora are tried by the long
+run. They lie beside the checkout or are missed: a skip says what was not tried.
 """
 
 import gzip
@@ -56,6 +56,11 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Corpus:
         return Corpus(file.read().splitlines(), DATA / f"{name}.{shingles}.tsv.gz", near=500)
 
 
+def large(*values: object) -> object:
+    """Return a parameter of the long run."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 def settings(kind: str, size: int, *, partitions: int) -> dict[str, Any]:
     return {
         "similarity": {"shingle": {"kind": kind, "size": size}},
@@ -79,8 +84,8 @@ def test_a_file_of_real_text_is_filtered_rightly(corpus, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("corpus", "kind", "size"),
-    [("shipped.word3", "word", 3), ("reuters21578.word3", "word", 3),
-     ("tang_poems_zh.char3", "char", 3), ("kafka_commits.word3", "word", 3)],
+    [("shipped.word3", "word", 3), large("reuters21578.word3", "word", 3),
+     large("tang_poems_zh.char3", "char", 3), large("kafka_commits.word3", "word", 3)],
     indirect=["corpus"],
 )  # fmt: skip
 def test_a_corpus_in_four_partitions_is_filtered_rightly(make_stage, capsys, corpus, kind, size):
@@ -103,7 +108,7 @@ def assert_right(corpus: Corpus, capsys: pytest.CaptureFixture[str], *of: str) -
     assert report["recall"]["of"] > corpus.near
 
 
-@pytest.mark.parametrize("corpus", ["shipped.word3", "reuters21578.word3"], indirect=True)
+@pytest.mark.parametrize("corpus", ["shipped.word3", large("reuters21578.word3")], indirect=True)
 def test_files_and_one_partition_give_the_same_verdicts(stage, tmp_path, corpus):
     lines = corpus.lines[:SAME]
     sections = settings("word", 3, partitions=1)

@@ -117,7 +117,8 @@ class ScriptedLog(ScriptedSource):
         return True
 
     def read(self, start: int, end: int) -> ListReader:
-        return ListReader([Entry(n, self.changelog[n]) for n in range(start, end)], end)
+        last = min(end, len(self.changelog))
+        return ListReader([Entry(n, self.changelog[n]) for n in range(start, last)], end, last)
 
     def begin(self) -> None:
         self._call("begin")
@@ -175,21 +176,22 @@ class ScriptedLog(ScriptedSource):
 
 
 class ListReader:
-    """A changelog that was read already."""
+    """A changelog that was read already; what comes after *last* never comes."""
 
-    def __init__(self, entries: list[Entry], end: int) -> None:
+    def __init__(self, entries: list[Entry], end: int, last: int | None = None) -> None:
         self._entries, self._end = deque(entries), end
+        self._last = end if last is None else last
 
     def read(self, count: int, timeout: float) -> list[Entry]:
         return [self._entries.popleft() for _ in range(min(count, len(self._entries)))]
 
     @property
     def done(self) -> bool:
-        return not self._entries
+        return self.position >= self._end
 
     @property
     def position(self) -> int:
-        return self._entries[0].offset if self._entries else self._end
+        return self._entries[0].offset if self._entries else self._last
 
     def close(self) -> None:
         pass

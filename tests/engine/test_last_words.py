@@ -17,9 +17,11 @@ from streamfilter.kafka.brokers.partition_counts import PartitionCounts
 from streamfilter.kafka.brokers.topic_watch import ASK_SECONDS, TopicsWatch
 from streamfilter.kafka.brokers.topics import Topic, outputs_of
 from streamfilter.kafka.connection import one_shot_calls
+from streamfilter.process.health import State
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
+from streamfilter.tasks.standby import AGAIN_SECONDS
 from tests.engine.scripted import FakeClock
-from tests.engine.world import FullIndex, World
+from tests.engine.world import FullIndex, MemoryStore, World, assert_as_undisturbed
 
 CONFIG = load_config((), {}, ["input.topic=documents"])
 APART = load_config((), {}, ["input.topic=documents", "index.scope=partition"])
@@ -98,6 +100,18 @@ def test_partitions_are_counted_and_an_old_answer_takes_none_away(caplog):
     assert "they are used from now on, and keys may move between partitions" in said
 
 
+def test_new_partitions_of_an_output_are_used_at_once(caplog) -> None:
+    caplog.set_level("INFO", "streamfilter.run")
+    world = World()
+    world.until(20)
+    assert {out.partition for out in world.log.outputs} == {0}
+    world.outputs = {**world.outputs, "unique": 4}
+    world.until(40)
+    assert "topics have more partitions" in caplog.text
+    later = [out.partition for out in world.log.outputs[20:] if out.topic == "unique"]
+    assert len(set(later)) > 1
+
+
 def test_partitions_that_a_start_heard_of_first_are_reported_all_the_same() -> None:
     """With an index for each they were read by nothing, without a word, until the next start."""
     brokers, clock, partitions = Brokers(), FakeClock(), counted(APART)
@@ -127,6 +141,43 @@ def test_who_lacks_a_right_is_told_all_that_are_needed() -> None:
         raise Refused("no")
     assert "the user of kafka.common needs:" in str(refused.value)
     assert "READ on topic documents" in str(refused.value)
+
+
+def test_an_index_that_is_damaged_is_restored_loudly_and_misjudges_nothing(monkeypatch, caplog):
+    apply = FullIndex.apply
+
+    def damaged(index: FullIndex, changes: object) -> None:
+        monkeypatch.setattr(FullIndex, "apply", apply)
+        raise IndexDamaged("a block is broken")
+
+    world = World()
+    world.until(20)
+    monkeypatch.setattr(FullIndex, "apply", damaged)
+    assert_as_undisturbed(world)
+    said = "is removed and restored from changelog/0 from its beginning: a block is broken"
+    assert caplog.text.count(said) == 1
+
+
+def test_a_standby_whose_directory_is_open_elsewhere_says_so_once_and_waits(caplog) -> None:
+    world = World()
+    world.until(40)
+    calm = list(world.store.index.dump())
+    world.store = MemoryStore()
+    world.store.locked = True
+    standby = world.standby()
+
+    def advance() -> None:
+        for _ in range(20):
+            standby.advance()
+            world.clock.sleep(AGAIN_SECONDS)
+
+    advance()
+    assert (standby.state, standby.detail) == (State.STARTING, "process 7 has this index open")
+    assert caplog.text.count("group.0 cannot stand by: process 7 has this index open") == 1
+    world.store.locked = False
+    advance()
+    assert (standby.state, standby.detail) == (State.STANDBY, "")
+    assert list(world.store.index.dump()) == calm
 
 
 def test_an_index_that_is_damaged_again_after_its_restore_needs_a_person(monkeypatch):

@@ -104,7 +104,22 @@ def test_a_dead_letter_that_its_topic_refuses_is_sent_again_with_the_present_tim
     assert len(world.result()) == 20
 
 
-def test_a_compacted_output_gets_no_record_without_a_key() -> None:
+def test_a_document_that_the_changelog_cannot_take_is_a_dead_letter_before_it_is_judged() -> None:
+    """A record of fields may be larger there than it came; here an id is."""
+    long = b'{"id": "%s", "text": "one two three four"}' % (b"x" * 1_000)
+    world = World(values=[VALUES[0], long, VALUES[1], long], changelog_limit=1_000)
+    world.until(4)
+    found = letters(world)
+    assert [each.value for each in found] == [long, long]
+    for each in found:
+        said = headers(each)
+        assert said["code"] == "too_large"
+        assert "the changelog takes 1000" in said["message"]
+    assert len(world.result()) == 4
+    assert "abort" not in world.log.calls
+
+
+def test_a_compacted_output_gets_no_record_without_a_key(caplog) -> None:
     """Whole topics are learned at once: each record cost a transaction and a producer."""
     world, log = refusing(set())
     log.keys_for = frozenset({"unique", "dead"})
@@ -119,3 +134,4 @@ def test_a_compacted_output_gets_no_record_without_a_key() -> None:
     assert not [out for out in log.outputs if out.topic == "unique"]
     assert unique[0] == found[0].value
     assert log.calls.count("abort") <= 2
+    assert "became compacted: no record without a key goes there any more" in caplog.text

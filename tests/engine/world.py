@@ -22,11 +22,12 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.engine.start_checks import Names
 from streamfilter.index.directory.identity import Identity, decode_identity
-from streamfilter.index.errors import DiskFull
+from streamfilter.index.errors import DiskFull, IndexLocked
 from streamfilter.index.format import FORMAT
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.matching.batch import Rules
+from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.monitoring.metrics import Metrics
@@ -34,6 +35,7 @@ from streamfilter.process.health import Health
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
+from streamfilter.tasks.standby import Standby
 from streamfilter.tasks.task import Task
 from tests.engine.scripted import FakeClock, FakeMembership, ScriptedLog
 from tests.kafka.story import texts
@@ -70,6 +72,8 @@ class MemoryStore:
     where = "memory"
     full = 0
     """So many times there is no room to open the index."""
+    locked = False
+    """True: another process has it open."""
 
     def __init__(self) -> None:
         self.index = FullIndex(SCHEME.widths)
@@ -85,6 +89,8 @@ class MemoryStore:
         if self.full:
             self.full -= 1
             raise DiskFull("the disk is full")
+        if self.locked:
+            raise IndexLocked("process 7 has this index open")
         self._identity = identity
         return self.index
 
@@ -105,7 +111,12 @@ class World:
         reader: Reader | None = None,
         style: Style = STYLE,
         dead: str | None = "dead",
+        changelog_limit: int | None = None,
+        retention: Retention = UNLIMITED,
     ) -> None:
+        self._retention = retention
+        self.names = Names("group", "in", "changelog/0", "memory")
+        self.index_id, self.bucket_cap = "00" * 16, 8
         self._worker, self._latency, self._style = worker or Inline(), latency, style
         self.clock = FakeClock()
         self.log = ScriptedLog(VALUES if values is None else list(values), self.clock)
@@ -116,38 +127,54 @@ class World:
         self.health = Health(clock=self.clock.monotonic)
         self.metrics = Metrics(self.health)
         self._batch = batch
-        self._outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
+        self.outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
         limits = dict.fromkeys(outputs, 1_000_000)
-        self._to = Destinations("unique", "duplicates", dead, limits)
+        self._to = Destinations(
+            "unique", "duplicates", dead, limits, changelog_limit=changelog_limit
+        )
         process = Observer(self.metrics, self.health, self.clock)
         self._observer = FilterObserver(process, self._to)
-        self.service = Service(self.membership, self._task, process, self.clock, latency=latency)
+        self.service = Service(
+            self.membership, self._task, process, self.clock, latency=latency, look=self._layout
+        )
+
+    def _layout(self) -> Layout:
+        return Layout(1, self.outputs)
 
     def _task(self, number: int, index: Index | None) -> Task:
         parts = Parts(
             source=self.log,
             sink=self.log,
             changelog=self.log,
-            layout=lambda: Layout(1, self._outputs),
+            layout=self._layout,
             member=self.membership.member,
             clock=self.clock,
             observer=self._observer,
             incoming=Incoming(
                 self._reader, self._to, self._style.shadow, refusals=Refusals(self._to.compacted)
             ),
-            forwarder=Forwarder(self._to, self._style, Layout(1, self._outputs)),
+            forwarder=Forwarder(self._to, self._style, self._layout()),
             rules=Rules(MatchPolicy(), partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
             breaker=Breaker(0.5),
             pace=Pace(self.clock, 10.0),
             worker=self._worker,
+            retention=self._retention,
         )
-        names = Names("group", "in", "changelog/0", "memory")
+        return Task(self.plan(number), parts, self.store, index)
+
+    def plan(self, number: int = 0) -> Plan:
+        """Return the settings of a task."""
         identity = Identity(
-            "00" * 16, FORMAT, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15"
+            self.index_id, FORMAT, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15"
         )
-        plan = Plan(number, names, SCHEME, 8, "earliest", False, lambda: identity)
-        return Task(plan, parts, self.store, index)
+        return Plan(
+            number, self.names, SCHEME, self.bucket_cap, "earliest", False, lambda: identity
+        )
+
+    def standby(self) -> Standby:
+        """Return what follows the changelog into an index of its own."""
+        return Standby(self.plan(), self.log, self.store, self._observer, self.clock)
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):

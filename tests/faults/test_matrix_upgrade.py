@@ -5,15 +5,12 @@ another format, and other hashes, it refuses by name, and changes nothing.
 """
 
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from deploy.local.real import RealKafka
 from streamfilter.killpoints import VARIABLE
-from streamfilter.similarity.scheme import ALGORITHM
-from streamfilter.stops import ExitCode
 from tests.kafka.story import (
     BATCH,
     STATIC,
@@ -24,7 +21,7 @@ from tests.kafka.story import (
     undisturbed_run,
     wipe,
 )
-from tests.support.old_version import ALGORITHM_2, OLD, SAME_HASHES, old_version
+from tests.support.old_version import SAME_HASHES, old_version
 from tests.support.stage import Stage
 
 SEED = 20_261_131
@@ -71,30 +68,3 @@ def test_this_version_goes_on_where_an_old_one_was_killed(
         wipe(stage.directory / "state")
     finish(stage)
     assert_as_undisturbed(stage, undisturbed)
-
-
-@pytest.mark.parametrize(
-    ("commit", "named", "wiped"),
-    [
-        (OLD, "format: it has 1, this version 2", True),
-        (ALGORITHM_2, f"scheme.algorithm: it has 2, wanted is {ALGORITHM}", False),
-    ],
-    ids=["the changelog", "the index"],
-)
-def test_an_index_and_a_changelog_of_other_hashes_are_refused_by_name(
-    make_stage: Callable[..., Stage], tmp_path: Path, commit: str, named: str, wiped: bool
-) -> None:
-    other_hashes = old_version(tmp_path / "old-version", commit)
-    stage = make_stage()
-    stage.produce(STORY)
-    killed = stage.start(environment={**other_hashes, VARIABLE: "index.applied:2"}, **STATIC)
-    assert killed.wait_for_exit() == -9, killed.told("did not die")
-    before = stage.outputs()
-    if wiped:
-        wipe(stage.directory / "state")
-    refused = stage.start(**STATIC)
-    assert refused.wait_for_exit() == ExitCode.CONFIG, refused.told("was not refused")
-    said = refused.told("")
-    assert named in said
-    assert "ways out: " in said
-    assert stage.outputs() == before

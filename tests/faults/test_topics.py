@@ -57,17 +57,6 @@ def ended_with(process: FilterProcess, *words: str) -> None:
     assert all(word in last for word in words), last
 
 
-def test_an_input_deleted_at_run_time_is_a_stop_that_names_it(stage: Stage) -> None:
-    process = working(stage)
-    delete(stage, stage.input)
-    ended_with(process, stage.input)
-
-
-def test_a_missing_output_is_refused_at_the_start(stage: Stage) -> None:
-    delete(stage, stage.duplicates)
-    ended_with(stage.start(**settings(stage)), stage.duplicates, "--apply")
-
-
 def widen(stage: Stage, partitions: int, *topics: str) -> None:
     """Give *topics* so many partitions."""
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
@@ -108,32 +97,6 @@ def test_partitions_added_to_the_input_are_read_from_their_beginning_by_the_one_
     assert {f"d{n}" for n in range(100, 110)} <= copies
 
 
-def test_new_partitions_of_an_output_are_used_at_once(stage: Stage) -> None:
-    process = working(stage, 20)
-    widen(stage, 4, stage.unique)
-    heard(process, "topics have more partitions")
-    into(stage, 0, [f"a text of its own {n} {n * n} {n + 7}" for n in range(40)], 300)
-    stage.end(process)
-    later = [each for each in stage.outputs()["unique"] if int(id_of(each)[1:]) >= 300]
-    assert len({each.source.partition for each in later}) > 1
-
-
-def test_partitions_added_to_an_input_with_an_index_for_each_need_the_changelogs(make_stage):
-    stage = make_stage(partitions=2)
-    apart = {**settings(stage), "index": {"scope": "partition"}}
-    stage.produce(records(texts(random.Random(SEED), 20), partitions=2))
-    process = stage.start(**apart)
-    stage.drain(process)
-    widen(stage, 3, stage.input, stage.unique, stage.duplicates, stage.dead_letter)
-    command = f"kafka-topics.sh --alter --topic {stage.changelog} --partitions 3"
-    ended_with(process, stage.input, command)
-    ended_with(stage.start(**apart), command)
-    widen(stage, 3, stage.changelog)
-    into(stage, 2, texts(random.Random(SEED), 20), 100)
-    stage.run(**apart)
-    assert sum(map(len, stage.outputs().values())) == 40
-
-
 def test_a_changelog_that_becomes_compacted_is_named_at_once_and_blames_no_document(stage):
     """Its documents were blamed one by one: dead letters, two hours long."""
     process = working(stage)
@@ -145,22 +108,6 @@ def test_a_changelog_that_becomes_compacted_is_named_at_once_and_blames_no_docum
     alter_topic(stage.bootstrap, stage.changelog, {"cleanup.policy": "delete"})
     stage.run(**settings(stage))
     assert sum(map(len, stage.outputs().values())) == 80
-
-
-def test_a_changelog_that_takes_less_is_named_and_the_next_start_sends_less(stage: Stage) -> None:
-    process = working(stage)
-    alter_topic(stage.bootstrap, stage.changelog, {"max.message.bytes": "6000"})
-    stage.produce(records(texts(random.Random(SEED + 6), 60), first=500))
-    assert process.wait_for_exit() == TEMPORARY, process.told("ended otherwise")
-    said = process.log.read_text()
-    assert "has max.message.bytes=6000 now, and had 1048588" in said
-    assert "it refuses larger batches of records" in said
-    assert "go to the dead letters" not in said
-    stage.run(**settings(stage))
-    assert not stage.outputs()["dead_letter"]
-    assert sum(map(len, stage.outputs().values())) == 120
-    alter_topic(stage.bootstrap, stage.changelog, {"max.message.bytes": "1000"})
-    ended_with(stage.start(**settings(stage)), "max.message.bytes=1000; expected at least 4096")
 
 
 def working_without_a_beginning(stage: Stage) -> FilterProcess:
@@ -198,15 +145,3 @@ def test_a_changelog_that_lost_its_beginning_is_written_anew_from_the_whole_inde
     unique = [id_of(each) for each in stage.outputs()["unique"]]
     assert not [name for name in unique if int(name[1:]) >= 700]
     assert sum(map(len, stage.outputs().values())) == 140
-
-
-def test_a_changelog_that_brokers_may_delete_from_is_said_while_it_works(stage: Stage) -> None:
-    process = working(stage, 20)
-    alter_topic(stage.bootstrap, stage.changelog, {"retention.ms": "86400000"})
-    heard(process, "has retention.ms=86400000; expected -1")
-    assert "nothing is wrong yet, and the next start refuses it" in process.log.read_text()
-    fault = 'changelog_faults{fault="settings"}'
-    process.wait_for(lambda _: scraped(process, fault) == 1, what="the metric")
-    alter_topic(stage.bootstrap, stage.changelog, {"retention.ms": "-1"})
-    process.wait_for(lambda _: scraped(process, fault) == 0, what="all is well")
-    assert process.terminate() == 0

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,12 @@ import pytest
 from streamfilter import cli
 from tests.support.stage import Stage
 from tests.support.topics import Input, produce
+
+
+@pytest.fixture
+def stage(embedded_stage: Callable[..., Stage]) -> Stage:
+    return embedded_stage()
+
 
 WORDS = "the old mill by the river was sold to a young family from the city on monday"
 

@@ -1,4 +1,4 @@
-"""Row 40: a filter under a memory limit, far behind, whose fetches are as large as they can be."""
+"""Rows 40 and 41: little memory and few descriptors, far behind, and the largest of fetches."""
 
 import json
 import random
@@ -23,6 +23,8 @@ GREEDY = {
         "consumer": {"fetch.max.bytes": 50 << 20, "max.partition.fetch.bytes": 50 << 20},
     },
 }
+DESCRIPTORS = 256
+"""Of a shell's default on some systems; they are enough."""
 QUEUED_BYTES_MAX = 50 * MIB + 16 * MIB
 """What is asked for before a bounded queue is looked at: one fetch, and the bound."""
 
@@ -67,7 +69,8 @@ def queued_bytes(process: FilterProcess) -> float:
 )
 def test_a_backlog_is_worked_off_within_the_limit(make_stage, limit_mib, trials):
     stage = make_stage()
-    with limited(limit_mib * MIB) as prefix:
+    with limited(limit_mib * MIB) as limit:
+        prefix = (*limit, "prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}")
         rounds = trials.of("40", f"{limit_mib} MiB, far behind", seed=SEED)
         stage.produce(large(next(rounds), 0))
         process, most = stage.start(prefix=prefix, **GREEDY), 0.0

@@ -65,29 +65,3 @@ def test_records_that_outputs_refuse_are_dead_letters_and_the_rest_is_judged_wit
     ]
     assert "go to the dead letters: INVALID_TIMESTAMP" in log
     assert log.count("transaction aborted") <= 12 * 2
-
-
-def test_topics_that_are_compacted_later_cost_a_transaction_each_however_many_have_no_key(stage):
-    """Each of them cost one, and a new producer: a stream without keys stood for hours.
-
-    Here the unique topic is found out, and then that of the letters.
-    """
-    rng = random.Random(SEED)
-    stories = records([" ".join(f"w{rng.randrange(10**6)}" for _ in range(12)) for _ in range(200)])
-    keyless = [replace(each, key=None) for each in stories[50:]]
-    stage.produce(stories[:50])
-    process = stage.start(**{**NARROW, "batch": {"documents": 40}})
-    stage.drain(process)
-    for topic in (stage.unique, stage.duplicates, stage.dead_letter):
-        alter(stage, topic, {"cleanup.policy": "compact"})
-    stage.produce([*keyless[:100], *stories[:10], *keyless[100:]])
-    log = stage.end(process)
-    assert log.count("transaction aborted") == 2, process.told("learned one by one")
-    assert "became compacted: no record without a key goes there any more" in log
-    assert "deliveries are watched" not in log
-    found = letters(stage)
-    assert [each.value for each in found] == [each.value for each in keyless]
-    assert codes(found) == {"refused"}
-    assert len({each.key for each in found}) == len(keyless)
-    assert len(stage.outputs()["unique"]) == 50
-    assert len(stage.outputs()["duplicates"]) == 10

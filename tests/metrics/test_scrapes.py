@@ -2,16 +2,11 @@
 
 import math
 import random
-import threading
-import urllib.error
-import urllib.request
-from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, TOPIC, MetricKind
 from tests.kafka.story import records, texts
-from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input
 
 SEED = 20_261_124
@@ -21,7 +16,6 @@ SETTINGS = {
     "kafka": {"session_timeout": "3s", "consumer": {"statistics.interval.ms": 200},
               "producer": {"statistics.interval.ms": 200}},
 }  # fmt: skip
-LOOKED_FOR_SECONDS = 180
 HEARD = ("owner", "data", "producer")
 """The clients that speak while nothing is restored."""
 
@@ -54,49 +48,6 @@ def check(series: Series) -> None:
             for value in values:
                 label = ((metric.label, value),) if value else ()
                 assert (name, label) in shown
-
-
-@dataclass
-class Watcher:
-    """Scrapes one process as fast as it answers, from its first answer to its end."""
-
-    process: FilterProcess
-    states: set[str] = field(default_factory=set)
-    scrapes: int = 0
-    trouble: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        try:
-            while self.process.child.exit_code is None:
-                self._scrape()
-        except Exception as error:
-            self.trouble.append(repr(error))
-
-    def _scrape(self) -> None:
-        try:
-            with urllib.request.urlopen(self.process.url + "/metrics", timeout=120) as answer:
-                series = read(answer.read().decode())
-        except urllib.error.HTTPError:
-            raise
-        except (urllib.error.URLError, ConnectionError):
-            if self.scrapes:
-                # The port closes last of all: nothing but the end may follow.
-                self.process.child.wait(LOOKED_FOR_SECONDS)
-            return
-        check(series)
-        self.scrapes += 1
-        self.states |= {labels[0][1] for (name, labels), value in series.items()
-                        if name == "state" and value}  # fmt: skip
-
-    def ended(self) -> None:
-        self._thread.join(LOOKED_FOR_SECONDS)
-        assert not self._thread.is_alive()
-        assert not self.trouble, self.trouble
-        assert self.scrapes > 0
 
 
 OF_RECORDS = {f"held_out_valid_share{end}" for end in ("", "_lower", "_upper")}
@@ -151,26 +102,3 @@ def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(stage):
     assert 0 < sum(spent.values()) <= told["uptime_seconds"] + 0.1
     assert {a for a, seconds in spent.items() if seconds} == set(ACTIVITIES) - {"restore", "stop"}
     assert process.terminate() == 0
-
-
-def test_scrapes_are_answered_through_restore_rebalance_and_shutdown(stage):
-    stage.produce(records(texts(random.Random(SEED), 1_500)))
-    cold = {**SETTINGS, "index": {**stage_index(stage, "another"), "standby": "cold"}}
-    one = stage.start(state="one", **SETTINGS)
-    first = Watcher(one)
-    stage.drain(one)
-    another = stage.start(**cold)
-    second = Watcher(another)
-    another.wait_for(lambda _: "standby" in second.states, what="a scrape of a standby")
-    assert one.terminate() == 0
-    first.ended()
-    # It is given the task, and restores 1,500 records before it works.
-    another.wait_for(lambda _: "running" in second.states, what="a scrape of the new owner")
-    assert "restored" in another.log.read_text()
-    assert another.terminate() == 0
-    second.ended()
-
-
-def stage_index(stage, state: str) -> dict[str, str]:
-    """The stage's own section, under another directory: a section that is given replaces it."""
-    return {"path": str(stage.directory / state)}

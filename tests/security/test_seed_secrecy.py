@@ -4,7 +4,6 @@ import random
 from pathlib import Path
 
 from streamfilter.index.directory.opening import read_identity
-from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.model import Record
 from tests.kafka.story import records, texts
 from tests.support.secure import dresses
@@ -46,15 +45,3 @@ def test_only_the_changelog_s_header_and_the_state_hold_it(stage: Stage, tmp_pat
     assert beside
     for path in beside:
         assert not any(form in path.read_bytes() for form in forms), path
-
-
-def test_a_seed_of_the_operator_s_file_is_written_nowhere(stage: Stage) -> None:
-    stage.produce(records(texts(random.Random(SEED), 20)))
-    stage.run()
-    given = (stage.directory / "seed").read_bytes()
-    written = [content(each) for each in read_committed(stage.bootstrap, stage.changelog)]
-    state = stage.directory / "state"
-    written += [path.read_bytes() for path in state.rglob("*") if path.is_file()]
-    assert written
-    for form in dresses(given) | dresses(read_seed(stage.directory / "seed")):
-        assert not any(form in each for each in written)

@@ -1,4 +1,4 @@
-"""A stage: one test's own topics, group, directory and filters, on a shared broker."""
+"""A stage: one test's own topics, group, directory and filters, on a shared or embedded broker."""
 
 import json
 import secrets
@@ -8,6 +8,7 @@ from typing import Any
 
 from deploy.local.node import free_ports
 from streamfilter.config.loading import load_config
+from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.model import Record
 from streamfilter.process.child import Child
 from streamfilter.similarity.scheme import Scheme
@@ -32,6 +33,7 @@ class Stage:
         partitions: int = 1,
         replication: int = -1,
         launch: Callable[..., Child] = Child,
+        embedded: EmbeddedBroker | None = None,
     ) -> None:
         self.bootstrap = bootstrap
         self.directory = directory
@@ -45,9 +47,15 @@ class Stage:
         self.processes: list[FilterProcess] = []
         self.launch = launch
         """How a filter is started; `forge.Forge.launch` forks it."""
+        topics = dict.fromkeys(
+            (self.input, self.unique, self.duplicates, self.dead_letter), partitions
+        )
+        if embedded is not None:
+            embedded.create_topics(topics)
+            return
         create_topics(
             bootstrap,
-            dict.fromkeys((self.input, self.unique, self.duplicates, self.dead_letter), partitions),
+            topics,
             replication=replication,
             config={"retention.ms": "-1"},  # stories are older than a broker's week
         )

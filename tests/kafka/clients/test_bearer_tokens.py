@@ -202,14 +202,14 @@ def test_a_filter_works_with_tokens_of_a_program_through_several_of_them(tmp_pat
         }
 
 
-def test_a_program_without_a_token_ends_a_verb_with_75_and_what_it_said(stage, capsys):
+def test_a_program_without_a_token_ends_a_verb_with_75_and_what_it_said(embedded_stage, capsys):
     common = {
         "bootstrap.servers": "127.0.0.1:1",
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "OAUTHBEARER",
     }
     oauth = {"command": ["sh", "-c", "echo no credentials >&2; exit 4"]}
-    configuration = stage.configuration(kafka={"common": common, "oauth": oauth})
+    configuration = embedded_stage().configuration(kafka={"common": common, "oauth": oauth})
     assert cli.main(["peek", "--config", str(configuration)]) == ExitCode.TEMPORARY
     said = capsys.readouterr().err
     assert "kafka.oauth.command gives no token: ended with 4: no credentials" in said

@@ -109,7 +109,9 @@ def patiently(call: Callable[[], T]) -> T:
         time.sleep(0.01)
 
 
-@pytest.fixture(params=["kafka", "simulated", "scripted"])
+@pytest.fixture(
+    params=[pytest.param("kafka", marks=pytest.mark.kafka), "simulated", "scripted"]
+)  # the real one is asked for by name, where no marker would follow
 def bench(request: pytest.FixtureRequest) -> Any:
     made = {"kafka": on_kafka, "simulated": simulated, "scripted": scripted}[request.param](request)
     yield made

@@ -18,9 +18,9 @@ NOBODY = "127.0.0.1:1"
 ANSWER_SECONDS = 60.0
 
 
-def test_who_is_not_answered_is_asked_by_a_new_client(make_stage, caplog):
+def test_who_is_not_answered_is_asked_by_a_new_client(embedded_stage, caplog):
     """A task that had begun stood there for ever, and no one could take over from it."""
-    stage = make_stage()
+    stage = embedded_stage()
     places = iter((NOBODY, stage.bootstrap))
     data = Renewed(lambda: consumer_at(next(places), stage.group), seconds=1.0)
 

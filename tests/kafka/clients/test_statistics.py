@@ -8,7 +8,6 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from deploy.local.real import RealKafka
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.batches.pace import Patience
 from streamfilter.engine.clock_and_worker import SystemClock
@@ -87,10 +86,10 @@ def test_real_clients_report_every_metric_of_the_catalogue():
         assert each.added.keys() | each.levels.keys() == wanted
 
 
-def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
+def test_a_producer_that_has_nothing_to_write_is_heard_too(embedded_stage):
     """Its reports were left in its queue: after an outage it looked cut off until the next one."""
     heard, statistics = Heard(), {"statistics.interval.ms": 50}
-    brokers = {"bootstrap.servers": kafka.bootstrap}
+    brokers = {"bootstrap.servers": embedded_stage().bootstrap}
     ours = Statistics(heard).watched(brokers | statistics, "producer")
     name = f"idle-{secrets.token_hex(4)}"
     nothing: Any = None

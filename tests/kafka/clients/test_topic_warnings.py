@@ -42,6 +42,13 @@ def test_timestamps_that_a_broker_writes_are_refused_nowhere():
     assert told({"in": {AFTER: ALWAYS, **BROKERS}, "unique": {AFTER: HOUR}}) == []
 
 
+def test_a_changelog_that_believes_our_clock_is_named_with_the_cure():
+    ((key, got, cure),) = told({"g.changelog": {"message.timestamp.type": "CreateTime"}})
+    assert key == "index.changelog"
+    assert "while this host's clock is more than an hour ahead of the brokers'" in got
+    assert cure.endswith("--topic g.changelog --add-config message.timestamp.type=LogAppendTime")
+
+
 def test_a_compacted_output_is_named():
     ((key, got, _),) = told({"dead": {"cleanup.policy": "compact,delete"}})
     assert key == "output.dead_letter"

@@ -77,19 +77,6 @@ def changelog_settings(stage: Stage) -> Mapping[str, str]:
     return {name: entry.value for name, entry in entries.items()}
 
 
-def test_a_changelog_that_believes_our_clock_is_told_with_the_cure(stage: Stage) -> None:
-    older = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-    create_topics(stage.bootstrap, {stage.changelog: 1}, config=older)
-    process = stage.start(**SETTINGS)
-    process.wait_for_state("running")
-    assert process.terminate() == 0
-    said = process.log.read_text()
-    assert "message.timestamp.type=CreateTime" in said
-    assert "more than an hour ahead of the brokers'" in said
-    cure = f"--alter --topic {stage.changelog} --add-config message.timestamp.type=LogAppendTime"
-    assert cure in said
-
-
 def test_a_clock_that_the_changelogs_broker_does_not_believe_is_no_verdict_on_any_record(
     stage: Stage, make_stage: Callable[..., Stage], clock: ShiftedClock
 ) -> None:

@@ -4,13 +4,9 @@ Rows 13, 21 and 22 of the fault matrix, and a static member that is started a se
 """
 
 import random
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.killpoints import VARIABLE
@@ -65,58 +61,6 @@ def test_a_static_member_that_is_started_twice_ends_the_first_as_fenced(stage, u
     assert "give each its own" in said
     stage.produce(stories[150:])
     assert finish(stage, second) == undisturbed
-
-
-@contextmanager
-def double(stage: Stage) -> Iterator[threading.Event]:
-    """Someone outside of the group who takes our transactional id, again and again."""
-    stop, took = threading.Event(), threading.Event()
-
-    def take() -> None:
-        while not stop.is_set():
-            producer = Producer(
-                {
-                    "bootstrap.servers": stage.bootstrap,
-                    "transactional.id": f"{stage.group}.0",
-                    "log_level": 0,
-                }
-            )
-            try:
-                producer.init_transactions(20)
-                took.set()
-            except KafkaException:
-                pass  # it was fenced in its turn, or the broker still ends our transaction
-
-    thread = threading.Thread(target=take)
-    thread.start()
-    try:
-        yield took
-    finally:
-        stop.set()
-        thread.join(PATIENCE_SECONDS)
-
-
-def test_a_double_with_our_transactional_id_ends_us_as_fenced(stage: Stage) -> None:
-    rng, sent = random.Random(SEED), 0
-
-    def more() -> int:
-        stage.produce(records(texts(rng, 25), first=sent))
-        return sent + 25
-
-    sent = more()
-    process = stage.start(**STEADY)
-    stage.drain(process)
-    with double(stage) as took:
-        assert took.wait(PATIENCE_SECONDS)
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while process.child.exit_code is None and time.monotonic() < deadline:
-            sent = more()  # it may get one through, and then begins to count anew
-            time.sleep(0.2)
-    assert process.wait_for_exit() == FENCED, process.told("was not fenced")
-    said = process.log.read_text()
-    assert "another process uses this transactional id again and again" in said
-    found = finish(stage, stage.start(**SETTINGS))
-    assert set(found) == {f"d{n}" for n in range(sent)}
 
 
 def stopped_at(stage: Stage, point: str) -> FilterProcess:

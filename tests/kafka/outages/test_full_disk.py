@@ -2,10 +2,8 @@
 
 import random
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -94,39 +92,6 @@ def test_a_full_disk_pauses_the_service_and_free_space_lets_it_go_on_without_a_r
         ballast.unlink()
         stage.drain(process)
         process.wait_for_state("running")
-    assert process.terminate() == 0
-    assert verdicts(stage) == replayed(make_stage, stage)
-
-
-def with_small_buffers(stage: Stage, state: Path) -> dict[str, Any]:
-    """Return settings of a filter whose index is in *state*."""
-    index = {"path": str(state), "seed_file": str(stage.directory / "seed")}
-    return {**SETTINGS, "memory": {"index_cache": "4Mi", "memtable": "1Mi"}, "index": index}
-
-
-def test_a_start_on_a_full_disk_waits_for_room_and_ends_at_sigterm(make_stage, small_disk):
-    """It ended with 78, which no supervisor answers with a restart, and stayed down."""
-    stage, ballast = make_stage(), small_disk / "ballast"
-    filling, settings = Filling(stage, ballast), with_small_buffers(stage, small_disk / "state")
-    filling.send()
-    stage.run(**settings)
-    filling.send()
-    fill(ballast)
-    process = stage.start(**settings)
-    detail = str(process.wait_for_state("paused:disk")["detail"])
-    assert "free some space" in detail
-    assert_told(process)
-    assert process.terminate() == 0
-    process = stage.start(**settings)
-    process.wait_for_state("paused:disk")
-    files = len(list((small_disk / "state").rglob("*")))
-    time.sleep(3 * SESSION_SECONDS)
-    assert process.status()["state"] == "paused:disk"
-    assert process.status()["tasks"], "the group has not missed it meanwhile"
-    assert len(list((small_disk / "state").rglob("*"))) <= files, "tries leave nothing behind"
-    ballast.unlink()
-    stage.drain(process)
-    process.wait_for_state("running")
     assert process.terminate() == 0
     assert verdicts(stage) == replayed(make_stage, stage)
 

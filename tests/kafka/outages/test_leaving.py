@@ -4,22 +4,11 @@ import random
 from typing import Any
 
 from deploy.local.real import RealKafka
-from tests.faults.causes.proxy import END_TXN, INIT_PRODUCER_ID
+from tests.faults.causes.proxy import END_TXN
 from tests.kafka.story import records, texts, verdicts
 from tests.support.stage import Stage
 
 SEED = 20_261_202
-
-
-def test_it_ends_well_though_no_transactions_can_be_initialised(kafka, proxy, stage):
-    """It waited in one call for as long as a transaction may last, and had to be ended with 75."""
-    stage.produce(records(texts(random.Random(SEED), 40)))
-    trap = proxy.hold(INIT_PRODUCER_ID)
-    waiting = stage.start(**patient(stage, kafka))
-    trap.wait(60)
-    assert waiting.terminate() == 0, waiting.told("ended otherwise")
-    trap.release()
-    assert "a call does not return" not in waiting.log.read_text()
 
 
 def test_it_ends_though_a_commit_does_not_return(kafka, proxy, stage):

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
@@ -20,6 +19,7 @@ from streamfilter.engine.ports import Retriable
 from streamfilter.kafka import service_start
 from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.kafka.connection import clients, unreachable
+from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
 from tests.engine.scripted import FakeClock
@@ -110,9 +110,10 @@ def test_what_is_no_broker_is_reported_as_that(listening: Any) -> None:
     assert "no Kafka broker" in unreachable.cure()
 
 
-def test_tls_to_the_plaintext_port_of_a_real_broker_is_told_as_that(kafka: RealKafka) -> None:
-    said = told_of(config_of(kafka.bootstrap, *TLS))
-    assert kafka.bootstrap in said
+def test_tls_to_the_plaintext_port_of_a_broker_is_told_as_that() -> None:
+    with EmbeddedBroker() as broker:
+        said = told_of(config_of(broker.bootstrap, *TLS))
+        assert broker.bootstrap in said
     assert "PLAINTEXT broker listener" in said
     assert "speaks no TLS there" in unreachable.cure()
 
@@ -143,7 +144,8 @@ def test_a_start_ends_when_its_time_is_up_and_says_why(silent: bool) -> None:
     assert "cure: nothing listens there" in str(stop.value)
 
 
-def test_check_that_cannot_make_the_outputs_does_not_advise_itself(stage, capsys):
+def test_check_that_cannot_make_the_outputs_does_not_advise_itself(embedded_stage, capsys):
+    stage = embedded_stage()
     missing = f"{stage.input}.missing"
     output = {"unique": f"{missing}.unique", "duplicates": f"{missing}.duplicates"}
     configuration = stage.configuration(input={"topic": missing}, output=output)

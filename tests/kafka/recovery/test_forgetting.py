@@ -84,27 +84,6 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
     assert "the id has 60000 bytes" in (header(letter, "__streamfilter.error.message") or "")
 
 
-def test_a_deleted_row_is_forgotten_by_the_id_inside_its_key(stage: Stage) -> None:
-    """Debezium writes an event with its key, `after` is null, and a record without a value."""
-
-    def event(id_: int, after: dict[str, str] | None) -> Input:
-        key = json.dumps({"payload": {"id": id_}}).encode()
-        return Input(json.dumps({"after": after}).encode(), key=key, timestamp=TIMESTAMP)
-
-    row = {"text": TEXT}
-    deleted = event(7, None)
-    gone = Input(None, key=deleted.key, timestamp=TIMESTAMP)
-    broken = Input(deleted.value, key=b"no JSON", timestamp=TIMESTAMP)
-    stage.produce([event(7, row), event(8, row), deleted, gone, broken, event(9, row)])
-    given = {"tombstones": "forget", "id": "key#/payload/id", "text": "/after/text"}
-    counted = run(stage, **{**FORGET, "input": given})
-    assert counted["streamfilter_forgotten_documents_total"] == 1
-    outputs = stage.outputs()
-    assert [header(each, "__streamfilter.match.id") for each in outputs["duplicates"]] == ["7"]
-    keys = [event(7, row).key, deleted.key, deleted.key, b"no JSON", event(9, row).key]
-    assert [each.key for each in outputs["unique"]] == keys
-
-
 def test_an_id_is_forgotten_in_one_scope_or_in_all(stage: Stage, capsys) -> None:
     """Two tenants have a row 7, and nothing comes back after the disk is lost."""
 
@@ -132,47 +111,3 @@ def test_an_id_is_forgotten_in_one_scope_or_in_all(stage: Stage, capsys) -> None
     names = [each["id"] + each["tenant"][0] for each in out]
     assert names == ["7n", "7s", "8n", "9s", "9n"]
     assert main(["forget", *config, "--set", "index.scope_field=null", "--scope", "n", "7"]) == 64
-
-
-UPDATE = {"input": {"known_id": "update"}, "kafka": STATIC["kafka"]}
-STEPS = ("batch.decided", "transaction.begun", "transaction.produced", "transaction.flushed",
-         "transaction.committed", "forget.begun", "index.applied")  # fmt: skip
-
-
-def test_an_update_replaces_its_earlier_version_whatever_step_the_process_is_killed_at(stage):
-    stage.produce([document("a"), document("b")])
-    run(stage, **UPDATE)
-    for point in STEPS:
-        stage.produce([document("a")])
-        die_at(stage, f"{point}:1", UPDATE)
-        run(stage, **UPDATE)
-    shutil.rmtree(stage.directory / "state")  # the restore forgets the same
-    young = [document("c"), document("a", "x y z"), document("a", "x y z"), document("d")]
-    stage.produce(young)
-    assert run(stage, **UPDATE)["streamfilter_updates_total"] == 2
-    outputs = stage.outputs()
-    assert [id_of(each) for each in outputs["unique"]] == ["a"] * (3 + len(STEPS))
-    told = [
-        (id_of(each), header(each, "__streamfilter.match.id")) for each in outputs["duplicates"]
-    ]
-    assert told == [("b", "a"), ("c", "a"), ("d", "a")]
-
-
-def test_a_known_id_alone_withholds_a_record_and_its_header_says_so(stage: Stage) -> None:
-    given = {"input": {"known_id": "duplicate"}, "kafka": STATIC["kafka"]}
-    stage.produce([document("a"), document("b", "x")])
-    run(stage, **given)
-    shutil.rmtree(stage.directory / "state")  # the restore knows the ids again
-    other = Input(b'{"id": "a", "text": "short"}', key=b"k", timestamp=TIMESTAMP)
-    brief = [Input(b'{"id": "c", "text": %s}' % text, key=b"k", timestamp=TIMESTAMP)
-             for text in (b"null", b'"short"')]  # fmt: skip
-    stage.produce([other, brief[0]])
-    run(stage, **given)
-    stage.produce([brief[1]])
-    run(stage, **given)
-    outputs = stage.outputs()
-    assert [id_of(each) for each in outputs["unique"]] == ["a", "c"]
-    names = ("match.id", "method")
-    told = [tuple(header(each, f"__streamfilter.{name}") for name in names)
-            for each in outputs["duplicates"]]  # fmt: skip
-    assert told == [("a", None), ("a", "same_id"), ("c", "same_id")]

@@ -7,7 +7,6 @@ import random
 import time
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.story import record, records, texts, verdicts, wipe
@@ -73,30 +72,3 @@ def test_a_longer_input_of_the_same_name_is_refused_until_it_is_accepted(recreat
     recreated.produce([record(2_000, "one more, which needs no word from a person any more")])
     run(recreated)
     assert verdicts(recreated)["d2000"] == ("unique", None)
-
-
-def test_a_group_that_remembers_no_id_adopts_the_input_that_is_there(stage: Stage) -> None:
-    stories = records(texts(random.Random(SEED), FIRST))
-    stage.produce(stories[:20])
-    run(stage)
-    forget_the_id(stage)
-    stage.produce(stories[20:])
-    run(stage)
-    assert len(verdicts(stage)) == FIRST
-    assert remembered(stage).startswith("streamfilter input ")
-
-
-def forget_the_id(stage: Stage) -> None:
-    """Leave the group as an older version does, or an operator who resets its offsets."""
-    assert remembered(stage)
-    consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": stage.group})
-    consumer.commit(offsets=[TopicPartition(stage.changelog, 0, 1)], asynchronous=False)
-    consumer.close()
-    assert not remembered(stage)
-
-
-def remembered(stage: Stage) -> str:
-    consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": stage.group})
-    (found,) = consumer.committed([TopicPartition(stage.changelog, 0)], timeout=20)
-    consumer.close()
-    return found.metadata or ""

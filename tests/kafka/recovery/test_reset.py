@@ -61,44 +61,58 @@ def everything(stage: Stage) -> tuple[Any, ...]:
     return stage.group in groups, ends, files, {n: len(f) for n, f in stage.outputs().items()}
 
 
-def test_nothing_is_changed_without_yes_and_all_that_would_go_is_named(worked, capsys):
+def test_what_is_only_shown_or_refused_changes_nothing(worked, capsys):
+    topics = [f"{worked.group}.compacted", orders := f"{worked.group}.orders"]
+    create_topics(worked.bootstrap, {topics[0]: 1}, config={"cleanup.policy": "compact"})
+    create_topics(worked.bootstrap, {orders: 1})
+    producer = Producer({"bootstrap.servers": worked.bootstrap})
+    producer.produce(orders, b"an order")
+    producer.flush(10)
+    output = {"unique": topics[0], "duplicates": worked.duplicates}
+    none = str(worked.directory / "none")
     before = everything(worked)
-    for dry in ([], ["--dry-run"], ["--outputs"]):
-        assert command(worked, *dry) == 0
+    for arguments, settings, code, words in (
+        ([], {}, 0, "nothing was changed; --yes does it"),
+        (["--dry-run"], {}, 0, "nothing was changed; --yes does it"),
+        (["--yes", "--dry-run"], {}, 64, "not both"),
+        (["--outputs", "--yes"], {"output": output}, 78, "its records cannot be deleted"),
+        (["--yes"], {"index": {"path": none, "changelog": orders}}, 78, "is not the changelog of"),
+        (["--yes"], {"index": {"path": none, "changelog": worked.changelog},
+                     "kafka": {"group": f"{worked.group}-b"}}, 78, "is not the changelog of group"),
+        (["--outputs"], {}, 0, f"the index in {worked.directory / 'state'}"),
+    ):  # fmt: skip
+        assert command(worked, *arguments, **settings) == code
         said = capsys.readouterr().err
-        assert "nothing was changed; --yes does it" in said
+        assert words in said
     for each in (f"topic {worked.changelog}", f"the group {worked.group} and its offsets",
-                 f"the index in {worked.directory / 'state'}", f"records of topic {worked.unique}",
+                 f"records of topic {worked.unique}",
                  f"begins at input.start (earliest) of {worked.input}"):  # fmt: skip
         assert each in said
-    assert command(worked, "--yes", "--dry-run") == 64
     assert everything(worked) == before
 
 
-@pytest.mark.parametrize("after", STEPS)
-def test_a_kill_after_any_step_is_refused_by_run_and_finished_by_a_second_reset(
-    worked: Stage, monkeypatch: pytest.MonkeyPatch, after: str
+def test_a_kill_after_any_step_is_refused_by_run_and_a_later_reset_goes_on(
+    worked: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once the last step is done, the group judges everything as if it had never worked."""
     first, remembered = verdicts(worked), index_of(worked)
-    where, name = STEPS[after]
-    step: Callable[..., None] = getattr(where, name)
+    for after, (where, name) in STEPS.items():
+        step: Callable[..., None] = getattr(where, name)
 
-    def and_no_further(*given: Any) -> None:
-        step(*given)
-        raise Killed
+        def and_no_further(*given: Any, step: Callable[..., None] = step) -> None:
+            step(*given)
+            raise Killed
 
-    monkeypatch.setattr(where, name, and_no_further)
-    with pytest.raises(Killed):
-        command(worked, "--outputs", "--yes")
-    monkeypatch.setattr(where, name, step)
-    if after != "directory":
-        said = worked.refused(**SETTINGS)
-        assert ("streamfilter reset" if after != "group" else "has applied") in said
-        assert command(worked, "--outputs", "--yes") == 0
-        assert command(worked, "--outputs", "--yes") == 0  # and once more, where nothing is left
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, and_no_further)
+            with pytest.raises(Killed):
+                command(worked, "--outputs", "--yes")
+        if after != "directory":
+            said = worked.refused(**SETTINGS)
+            assert ("streamfilter reset" if after != "group" else "has applied") in said
     assert verdicts(worked) == {}
     assert not (worked.directory / "state" / "index.json").exists()
+    assert command(worked, "--outputs", "--yes") == 0  # and once more, where nothing is left
     worked.run(**SETTINGS)
     assert verdicts(worked) == first
     assert index_of(worked).keys() == remembered.keys()
@@ -122,11 +136,18 @@ def test_a_group_that_is_alive_is_refused_and_one_that_starts_meanwhile_keeps_it
     assert process.terminate() == 0
 
 
-def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(kafka, tmp_path):
+def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(
+    kafka, tmp_path, capsys
+):
     stage = Stage(kafka.bootstrap, tmp_path, partitions=2)
     scope: dict[str, Any] = {**SETTINGS, "index": {
         "scope": "partition", "path": str(tmp_path / "state"), "seed_file": str(tmp_path / "seed")
     }}  # fmt: skip
+    before = everything(stage)  # of a group that has never worked, and nothing is made of it
+    assert command(stage, "--outputs", "--yes", **scope) == 0
+    assert "is not there" in capsys.readouterr().err
+    assert everything(stage) == before
+    assert not list(tmp_path.glob("state*"))
     stage.produce(records(STORIES, partitions=2))
     stage.run(**scope)
     shutil.rmtree(tmp_path / "state" / "partition-0" / "rocksdb")  # damaged is removed as well
@@ -134,41 +155,3 @@ def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(kaf
     assert command(stage, "--outputs", "--yes", **scope) == 0
     left = sorted(each.name for each in (tmp_path / "state").rglob("*") if each.is_file())
     assert left == ["lock", "lock", "notes.txt"]
-
-
-def test_a_compacted_output_is_refused_before_anything_is_touched(worked, capsys):
-    name = f"{worked.group}.compacted"
-    create_topics(worked.bootstrap, {name: 1}, config={"cleanup.policy": "compact"})
-    before = everything(worked)
-    output = {"unique": name, "duplicates": worked.duplicates, "dead_letter": worked.dead_letter}
-    assert command(worked, "--outputs", "--yes", output=output) == 78
-    assert "is compacted, and its records cannot be deleted" in capsys.readouterr().err
-    assert everything(worked) == before
-
-
-@pytest.mark.parametrize("whose", ["an input", "another group"])
-def test_a_topic_that_is_not_the_groups_changelog_is_not_deleted(worked, capsys, whose):
-    slip: dict[str, Any] = {"index": {"path": str(worked.directory / "none")}}
-    if whose == "another group":
-        slip["index"]["changelog"] = worked.changelog
-        slip["kafka"] = {"group": f"{worked.group}-b"}
-    else:
-        slip["index"]["changelog"] = name = f"{worked.group}.orders"
-        create_topics(worked.bootstrap, {name: 1})
-        producer = Producer({"bootstrap.servers": worked.bootstrap})
-        producer.produce(name, b"an order")
-        producer.flush(10)
-    before = everything(worked)
-    assert command(worked, "--yes", **slip) == 78
-    assert "is not the changelog of group" in capsys.readouterr().err
-    assert everything(worked) == before
-
-
-def test_nothing_is_made_by_a_reset_of_what_never_worked(stage, capsys):
-    before = everything(stage)
-    assert command(stage, "--outputs", "--yes") == 0
-    assert "is not there" in capsys.readouterr().err
-    assert everything(stage) == before
-    assert not list(stage.directory.glob("state*"))
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    assert stage.changelog not in admin.list_topics(timeout=10).topics

@@ -1,17 +1,11 @@
 """An index that forgets, on real Kafka: lived through, restored from what is left, and killed."""
 
 import json
-import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
-from streamfilter.index.directory.read_only_view import viewed
-from streamfilter.index.directory.seed_file import seed_at
 from tests.kafka.outages.test_kill_points import WINDOWS
-from tests.kafka.recovery.test_beginnings import commit
-from tests.kafka.recovery.test_standby import scraped, wait_until_abreast
 from tests.kafka.story import (
     BATCH,
     CUT,
@@ -19,7 +13,6 @@ from tests.kafka.story import (
     TIMESTAMP,
     die_at,
     finish,
-    id_of,
     index_of,
     verdicts,
     wipe,
@@ -32,8 +25,6 @@ STEP = 5 * 3_600_000
 the end of one and the beginning of the next, which the retention leaves room for."""
 DAY = 24 * 3_600_000
 SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "81000s"}}
-EVERYTHING = {"batch": CUT, "kafka": {"session_timeout": "6s"}}
-LIMITED = {**EVERYTHING, "index": SETTINGS["index"]}
 BEGUN = TIMESTAMP - 200 * STEP
 
 
@@ -50,10 +41,6 @@ def wave(number: int) -> list[Input]:
         Input(json.dumps({"id": id_, "text": each}).encode(), timestamp=BEGUN + number * STEP)
         for id_, each in texts.items()
     ]
-
-
-def waves(numbers: Iterable[int]) -> list[Input]:
-    return [each for number in numbers for each in wave(number)]
 
 
 def first_offset(stage: Stage) -> int:
@@ -92,67 +79,3 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
         assert found[f"{number}-again"] == (verdict, met), number
     kept = [key for kind, key in lived if kind == "document"]
     assert len(kept) <= (5 + DAY // STEP + 1) * BATCH, "of 36 waves five, and a window of a day"
-
-
-def test_a_limit_comes_and_goes_and_neither_a_standby_nor_a_backup_nor_a_rewind_errs(make_stage):
-    stage = make_stage()
-    state, copy = stage.directory / "state", stage.directory / "copy"
-    for begin, settings in ((0, EVERYTHING), (6, LIMITED), (12, EVERYTHING)):
-        stage.produce(waves(range(begin, begin + 6)))
-        finish(stage, settings)
-        if begin == 6:
-            shutil.copytree(state, copy)
-    worker = stage.start(**LIMITED)
-    worker.wait_for_state("running")
-    waiting = stage.start(state="waits", **LIMITED)
-    waiting.wait_for_state("standby")
-    stage.produce(waves(range(18, 24)))
-    stage.drain(worker)
-    wait_until_abreast(worker, waiting)
-    worker.wait_for(
-        lambda _: scraped(worker, "changelog_surplus_records") == 0, what="a changelog cut off"
-    )
-    assert (waiting.terminate(), worker.terminate()) == (0, 0)
-    assert index_of(stage, "waits") == index_of(stage), "cut off while it was read"
-    wipe(state)
-    copy.rename(state)  # a backup, that stands where the changelog does not reach back to
-    stage.produce(waves((150, 151, 152)))  # after a rest, which forgets everything at once
-    assert "is removed and restored from" in finish(stage, LIMITED)
-    lived = index_of(stage)
-    wipe(state)
-    finish(stage, LIMITED)
-    assert index_of(stage) == lived
-    found = verdicts(stage)
-    met = {number: f"{number - 2}-0" for number in (*range(2, 24, 2), 152)}
-    # What came before the limit counts as come when it was given; then all that is left is kept.
-    met |= {number: f"{number - 6}-1" for number in (7, 9, 13, 15, 17)}
-    for number in (*range(24), 150, 151, 152):
-        verdict = "exact_duplicate" if number in met else "unique"
-        assert found[f"{number}-again"] == (verdict, met.get(number)), number
-    commit(stage, {0: 0})  # to before what is left
-    finish(stage, LIMITED)
-    assert index_of(stage) == lived
-    outputs = stage.outputs()
-    again = {name: [id_of(each) for each in outputs[name]] for name in ("unique", "duplicates")}
-    assert sorted(again["unique"] + again["duplicates"]) == sorted([*found, *found])
-    assert again["unique"].count("4-again") == 1, "what it met has gone with its window"
-    assert again["duplicates"].count("152-again") == 2
-
-
-def test_a_changelog_that_was_cut_off_in_a_live_window_is_no_shorter_memory(stage: Stage) -> None:
-    """It began with a later window's header, and half of what is remembered was gone in silence."""
-    for number in range(0, 24, 6):
-        stage.produce(waves(range(number, number + 6)))
-        finish(stage, SETTINGS)
-    with viewed(stage.directory / "state", seed=seed_at(stage.directory / "seed")) as view:
-        oldest, later, *_ = view.windows
-    assert oldest.offset < later.offset
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    spots = [TopicPartition(stage.changelog, 0, later.offset)]
-    for future in admin.delete_records(spots).values():
-        future.result(60)
-    for _ in range(2):  # and not after half of it was restored either
-        process = stage.start(state="bare", **SETTINGS)
-        assert process.wait_for_exit() == 78, process.told("was not refused")
-        assert "its first records were deleted" in process.log.read_text()
-    finish(stage, SETTINGS)  # the whole one goes on

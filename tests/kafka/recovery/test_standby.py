@@ -4,9 +4,6 @@ import random
 import re
 from collections.abc import Callable
 
-import pytest
-
-from streamfilter.cli import main
 from tests.kafka.recovery.test_takeover import SETTINGS, one_and_another, replayed
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
@@ -70,47 +67,4 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     assert third.terminate() == 0
     found = verdicts(stage)
     assert len(found) == 450
-    assert found == replayed(make_stage, stage)
-
-
-def test_a_second_process_on_one_directory_says_so_once_and_is_not_ready(stage: Stage) -> None:
-    stage.produce(records(texts(random.Random(SEED + 2), 20)))
-    worker = stage.start(state="one", **SETTINGS)
-    stage.drain(worker)
-    careless = stage.start(state="one", **SETTINGS)
-    status = careless.wait_for(lambda s: "open" in s.get("detail", ""), what="the standby's reason")
-    said = f"process {worker.child.pid} has this index open"
-    assert (status["state"], status["ready"]) == ("starting", False)
-    assert said in status["detail"]
-    careless.wait_for(lambda s: s["uptime_seconds"] > status["uptime_seconds"] + 7, what="time")
-    log = careless.log.read_text()
-    assert log.count("cannot stand by") == 1, careless.told("does not warn once")
-    assert log.count(said) == 2, careless.told("repeats itself")  # the warning, and the state
-    assert worker.terminate() == 0
-    careless.wait_for_state("running")
-    assert careless.terminate() == 0
-
-
-def test_a_backup_of_a_running_index_and_the_changelogs_tail_give_the_verdicts_of_one_life(
-    make_stage: Callable[..., Stage], capsys: pytest.CaptureFixture[str]
-) -> None:
-    stage = make_stage(partitions=2)
-    stories = texts(random.Random(SEED + 4), 400)
-    stage.produce(records(stories[:200], partitions=2))
-    process = stage.start(state="one", **SETTINGS)
-    stage.drain(process)
-    seed_file = f"index.seed_file={stage.directory / 'seed'}"
-    backup, again = str(stage.directory / "backup"), str(stage.directory / "again")
-    assert main(["backup", "--state", str(stage.directory / "one"), backup, "-s", seed_file]) == 0
-    stage.produce(records(stories[200:300], partitions=2, first=200))
-    stage.end(process)
-    assert main(["restore", backup, "--state", again]) == 0
-    assert main(["verify", "--state", again, "-s", seed_file]) == 0, capsys.readouterr().out
-    brought_back = stage.start(state="again", **SETTINGS)
-    stage.produce(records(stories[300:], partitions=2, first=300))
-    stage.drain(brought_back)
-    assert 3 < restored(brought_back)[0] < 200, "the copy, and only the tail after it, was used"
-    assert brought_back.terminate() == 0
-    found = verdicts(stage)
-    assert len(found) == 400
     assert found == replayed(make_stage, stage)

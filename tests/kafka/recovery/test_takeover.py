@@ -58,21 +58,6 @@ def replayed(make_stage: Callable[..., Stage], stage: Stage) -> dict[str, tuple[
     return verdicts(alone)
 
 
-def test_the_second_takes_over_when_the_worker_is_killed(make_stage: Callable[..., Stage]) -> None:
-    stage = make_stage(partitions=2)
-    stories = texts(random.Random(SEED), 400)
-    stage.produce(records(stories[:200], partitions=2))
-    worker, waiting = one_and_another(stage)
-    assert waiting.get("/readyz") is not None
-    worker.wait_for(lambda s: sum(s["positions"].values()) >= 100, what="some progress")
-    worker.kill()
-    stage.produce(records(stories[200:], partitions=2, first=200))
-    stage.end(waiting)
-    found = verdicts(stage)
-    assert len(found) == 400
-    assert found == replayed(make_stage, stage)
-
-
 def topics(stage: Stage) -> tuple[str, ...]:
     return stage.unique, stage.duplicates, stage.dead_letter, stage.changelog
 

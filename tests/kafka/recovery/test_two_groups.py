@@ -5,31 +5,11 @@ import random
 from confluent_kafka import Producer
 
 from streamfilter.engine.messages.changelog_header import BATCH, kind_of
-from tests.kafka.recovery.test_takeover import SETTINGS, replayed
+from tests.kafka.recovery.test_takeover import SETTINGS
 from tests.kafka.story import records, texts, verdicts
-from tests.support.topics import end_offsets, read_committed
+from tests.support.topics import read_committed
 
 SEED = 20_261_160
-
-
-def test_a_second_group_is_refused_by_name_and_writes_nothing(make_stage):
-    """It worked, and so did the first: of 35 unique texts 50 came out, restorable by no one."""
-    stage = make_stage()
-    stories = texts(random.Random(SEED), 100)
-    stage.produce(records(stories[:60]))
-    first = stage.start(state="one", **SETTINGS)
-    stage.drain(first)
-    before = end_offsets(stage.bootstrap, stage.changelog)
-    other = {**SETTINGS["kafka"], "group": f"{stage.group}-other"}
-    told = stage.refused(
-        state="two", **{**SETTINGS, "kafka": other}, index={"changelog": stage.changelog}
-    )
-    assert f"belongs to the group '{stage.group}'" in told
-    assert f"{stage.group}-other" in told
-    assert end_offsets(stage.bootstrap, stage.changelog) == before
-    stage.produce(records(stories[60:], first=60))
-    stage.end(first)
-    assert verdicts(stage) == replayed(make_stage, stage)
 
 
 def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committed(stage):
