@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from deploy.local.jars import BrokerUnavailableError
 from deploy.local.real import RealKafka
 from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.faults.causes.proxy import Proxy
 from tests.support.session import classes, needs
 from tests.support.session.forge import Forge
 from tests.support.session.lanes import arrange
-from tests.support.session.shared_broker import SharedKafka, locked, shared
+from tests.support.session.shared_broker import SharedKafka, locked, said_if_missing, shared
 from tests.support.session.trials import Trials, add_options, trials_of
 from tests.support.stage import Stage
 
@@ -31,8 +30,6 @@ if settings.get_current_profile_name() != "ci":
     settings.load_profile("patient")
 
 os.environ.setdefault(classes.VARIABLE, classes.options())
-
-IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -98,12 +95,8 @@ def kafka(shared_directory: Path) -> Iterator[RealKafka | SharedKafka]:
     A test that kills or pauses a node starts its own.
     """
     with contextlib.ExitStack() as stack:
-        try:
+        with said_if_missing():
             broker = stack.enter_context(shared(shared_directory, _recorded_kafka))
-        except BrokerUnavailableError as missing:
-            if IN_CI:
-                pytest.fail(f"CI must have a real broker. {missing}")
-            pytest.skip(str(missing).replace("\n", " "))
         yield broker
 
 

@@ -18,7 +18,9 @@ def said_by_kafka():
     return said("-cp", f"{kafka_jars()}/*", "kafka.Kafka")
 
 
-def test_recorded_classes_are_taken_by_brokers_and_no_one_else_notices_them(kafka, monkeypatch):
+def test_recorded_classes_are_taken_by_brokers_and_what_does_not_fit_is_passed_over(
+    kafka, monkeypatch, tmp_path
+):
     if not classes.fit(classes.archive()):
         pytest.skip("who records them is at it still")
     monkeypatch.setenv(classes.VARIABLE, classes.options() + " -Xlog:class+load")
@@ -26,9 +28,6 @@ def test_recorded_classes_are_taken_by_brokers_and_no_one_else_notices_them(kafk
     assert "source: shared objects file (top)" in said_by_kafka()
     monkeypatch.setenv(classes.VARIABLE, classes.options())
     assert "[warning]" not in said("-version")
-
-
-def test_what_does_not_fit_is_passed_over(kafka, monkeypatch, tmp_path):
     monkeypatch.setattr(classes, "archive", lambda: tmp_path / "classes")
     assert not classes.fit(classes.archive()), "there is none"
     for left in (b"", b"of another Java" * 1_000):

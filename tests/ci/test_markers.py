@@ -75,5 +75,5 @@ def behind():
 
 
 def test_helpers_of_the_tests_are_looked_into():
-    assert reached(named_here) & NAMES["kafka"]
+    assert reached(globals()["named_here"]) & NAMES["kafka"]
     assert not reached(test_helpers_of_the_tests_are_looked_into) & NAMES["tools"]

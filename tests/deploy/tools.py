@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.conftest import IN_CI
+from tests.support.session.needs import IN_CI
 
 
 def tool(name: str, *, package: str) -> str:

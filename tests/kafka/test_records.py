@@ -3,8 +3,11 @@
 import json
 import random
 import re
+from collections import Counter
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 
 from streamfilter.model import Record
 from streamfilter.process.health import State
@@ -12,7 +15,7 @@ from streamfilter.stops import Stop
 from tests.engine.world import VALUES, World
 from tests.kafka.story import TIMESTAMP, id_of
 from tests.support.stage import Stage
-from tests.support.topics import Input, create_topics, header
+from tests.support.topics import Input, create_topics, end_offsets, header
 
 SEED = 20_261_125
 SETTINGS = {"kafka": {"session_timeout": "6s"}}
@@ -71,6 +74,18 @@ def test_a_unique_record_leaves_byte_for_byte_in_its_partition_and_order(make_st
         if i.partition == partition
     ]
     assert came == wanted, f"seed {SEED}"
+    assert group_lag(stage) == {stage.input: 0, stage.changelog: 1}, "a marker counts as a record"
+
+
+def group_lag(stage: Stage) -> dict[str, int]:
+    """Return what other tools see of the group's lag, by topic."""
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    wanted = [ConsumerGroupTopicPartitions(stage.group)]
+    found = admin.list_consumer_group_offsets(wanted)[stage.group].result(20).topic_partitions
+    lag: Counter[str] = Counter()
+    for each in found:
+        lag[each.topic] += end_offsets(stage.bootstrap, each.topic)[each.partition] - each.offset
+    return dict(lag)
 
 
 def test_what_the_outputs_cannot_take_is_a_reference_and_never_blocks(stage: Stage) -> None:

@@ -51,7 +51,7 @@ class Stage:
             (self.input, self.unique, self.duplicates, self.dead_letter), partitions
         )
         if embedded is not None:
-            embedded.create_topics(topics)
+            embedded.create_topics({**topics, self.changelog: partitions})
             return
         create_topics(
             bootstrap,

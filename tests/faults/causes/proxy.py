@@ -21,7 +21,7 @@ from typing import Any
 from deploy.local.node import Node
 
 END_TXN, PRODUCE = 26, 0
-INIT_PRODUCER_ID, METADATA = 22, 3
+METADATA = 3
 CHUNK_BYTES = 16 * 1024
 QUEUE_CHUNKS = 64
 CALL_SECONDS = 20

@@ -10,19 +10,21 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from deploy.local.node import free_ports
-from deploy.local.real import RealKafka
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.kafka import topic_sample
 from streamfilter.kafka.brokers import topics
 from streamfilter.kafka.connection import clients, one_shot_calls
+from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.stops import ConfigError, Temporary
 from tests.documents.registry_stub import Handler, serving
+from tests.faults.causes.proxy import Proxy
 
 PATIENCE_SECONDS = 240
 
 
-def test_a_feed_that_was_started_first_waits_for_broker_and_registry(kafka, tmp_path):
+@pytest.mark.slow
+def test_a_feed_that_was_started_first_waits_for_broker_and_registry(tmp_path):
     """It ended at the first refused connection, and the demo in containers had no traffic."""
     broker_port, registry_port = free_ports(2)
     settings = [
@@ -32,14 +34,14 @@ def test_a_feed_that_was_started_first_waits_for_broker_and_registry(kafka, tmp_
         f"kafka.common.bootstrap.servers=127.0.0.1:{broker_port}",
         f"kafka.start_timeout={PATIENCE_SECONDS}s",
     ]
-    command = [sys.executable, "-m", "streamfilter", "feed", "--create", "1", "--seconds", "1"]
+    command = [sys.executable, "-m", "streamfilter", "feed", "--seconds", "1"]
     command += [each for one in settings for each in ("--set", one)]
     said = tmp_path / "said"
     with said.open("wb") as to, subprocess.Popen(command, stderr=to) as feed:
         try:
             wait_until(lambda: "waiting up to" in said.read_text(), feed)
-            with RealKafka(port=broker_port):
-                wait_until(lambda: "created stories" in said.read_text(), feed)
+            with EmbeddedBroker() as broker, Proxy(broker_port, port_of(broker)):
+                broker.create_topics({"stories": 1})
                 Handler.answers = {"/subjects/stories-value/versions": (200, {"id": 5})}
                 with serving(registry_port):
                     assert feed.wait(PATIENCE_SECONDS) == 0, said.read_text()
@@ -50,6 +52,10 @@ def test_a_feed_that_was_started_first_waits_for_broker_and_registry(kafka, tmp_
             feed.kill()
     assert "stories to stories" in said.read_text()
     assert Handler.given[-1]["schemaType"] == "AVRO"
+
+
+def port_of(broker: EmbeddedBroker) -> int:
+    return int(broker.bootstrap.partition(",")[0].rpartition(":")[2])
 
 
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

@@ -1,7 +1,8 @@
 """A process that hangs is found out, says where, and ends."""
 
+import pytest
+
 from tests.support.machine.faulty import FaultyProcess
-from tests.support.stage import Stage
 
 SHORT = {
     "kafka": {"transaction_timeout": "2s", "session_timeout": "2s"},
@@ -9,7 +10,8 @@ SHORT = {
 }
 
 
-def test_a_hang_that_silences_every_thread_of_ours_still_ends_the_process(stage: Stage) -> None:
-    process = FaultyProcess(stage, **SHORT)
+@pytest.mark.slow
+def test_a_hang_that_silences_every_thread_of_ours_still_ends_the_process(embedded_stage) -> None:
+    process = FaultyProcess(embedded_stage(), **SHORT)
     assert process.wait_for_exit() == 1
     assert "membership.py" in process.log.read_text()

@@ -119,5 +119,6 @@ def test_a_start_counts_what_its_tasks_open_and_check_says_it(embedded_stage):
     assert said in done.stdout
     assert "ulimit -n 264" in done.stdout
     process = stage.start(index={"scope": "partition"}, prefix=["prlimit", "--nofile=200:300"])
-    process.wait_for_exit()  # this broker makes no changelog
+    process.wait_for_state("running")
     assert "the limit of open files is raised from 200 to 264" in process.log.read_text()
+    assert process.terminate() == 0

@@ -1,6 +1,5 @@
 """strace: what makes a system call fail, or ends a process inside of one."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+from tests.support.session.needs import IN_CI
 
 
 def strace_works() -> bool:

@@ -7,14 +7,17 @@ is `slow` (seconds of processor time that CI spends) or `long`: `pytest -m quick
 """
 
 import inspect
+import os
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
 
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+"""There a missing program or broker is a failure; elsewhere it is a skip."""
 NAMES = {
-    "kafka": {"RealKafka", "RealRegistry", "kafka_jars"},
+    "kafka": {"RealKafka", "RealRegistry", "require_kafka"},
     "tools": {"tool", "chromium", "ShiftedClock"},
 }
 NOT_QUICK = {*NAMES, "slow", "long"}

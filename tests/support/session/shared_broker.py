@@ -13,8 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pytest
+
+from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
 from deploy.local.node import Ports
 from deploy.local.real import RealKafka
+from tests.support.session.needs import IN_CI
 
 LAST_SECONDS = 1_800
 """The starter waits at most so long for the other workers to finish."""
@@ -49,6 +53,24 @@ class SharedKafka:
     def bootstrap_proxied(self) -> str:
         """Return ``bootstrap.servers`` for clients behind a proxy."""
         return f"127.0.0.1:{self.nodes[0].ports.proxy}"
+
+
+@contextlib.contextmanager
+def said_if_missing() -> Iterator[None]:
+    """Skip a test if Java or Kafka's jars cannot be had here; in CI it fails."""
+    try:
+        yield
+    except BrokerUnavailableError as missing:
+        if IN_CI:
+            pytest.fail(f"CI must have a real broker. {missing}")
+        pytest.skip(str(missing).replace("\n", " "))
+
+
+def require_kafka() -> None:
+    """Skip a test that starts brokers by a program of its own, if they cannot be had."""
+    with said_if_missing():
+        find_java()
+        kafka_jars()
 
 
 @contextlib.contextmanager
