@@ -7,11 +7,12 @@ batches and indexes of the filter.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 
 from streamfilter.engine.ports import Clock, Moves
-from streamfilter.model import Record
+from streamfilter.model import OUTPUTS, Record, Verdict
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
@@ -19,6 +20,7 @@ from streamfilter.process.health import Health, State
 logger = logging.getLogger("streamfilter.run")
 
 START_SECONDS = 5.0  # a start's waits are logged after so long: coordinators load
+SUMMARY_SECONDS = 60.0  # between two lines of totals
 WARN_EVERY_SECONDS = 60.0  # shortest time between two log lines of one pause whose details change
 
 
@@ -26,8 +28,15 @@ class Observer:
     """Updates the metrics and health of a process, whatever its jobs do."""
 
     def __init__(
-        self, metrics: Metrics, health: Health, clock: Clock, statistics: Statistics | None = None
+        self,
+        metrics: Metrics,
+        health: Health,
+        clock: Clock,
+        statistics: Statistics | None = None,
+        *,
+        summary: bool = True,
     ) -> None:
+        """Begin; with *summary*, a line a minute holds the totals (`log.summary`)."""
         self.metrics, self.health, self.clock = metrics, health, clock
         self._positions: dict[str, int] = {}
         self._lag: dict[str, int] = {}
@@ -35,6 +44,7 @@ class Observer:
         self._stamps: dict[str, int] = {}  # of the last committed record, by partition
         self._partitions, self._topics = 0, (0, 0)
         self._warned = 0.0
+        self._totals = Totals(metrics, clock.monotonic()) if summary else None
         self._begun, self._said = clock.monotonic(), True
         """The time at which the start began, and whether the present state was logged."""
         self._behind = True  # until the end of the input is reached, after each start
@@ -131,6 +141,8 @@ class Observer:
     def enter(self, state: State, detail: str = "") -> None:
         """Show the state of the process; log a change."""
         before, now = self.health.status, self.clock.monotonic()
+        if self._totals is not None:
+            self._totals.log(now, self._counts())
         if state is not State.STARTING or before.state is not State.STARTING:
             self._begun = now
         worth = not detail or state is not State.STARTING or now - self._begun >= START_SECONDS
@@ -190,3 +202,32 @@ _PAUSES = {
     State.PAUSED_DEAD_LETTERS: "dead_letters",
     State.PAUSED_SCHEMAS: "schemas",
 }
+
+
+class Totals:
+    """Logs once a minute how many records were read since the start, and where they went."""
+
+    def __init__(self, metrics: Metrics, now: float) -> None:
+        self._metrics, self._at, self._read = metrics, now, 0
+
+    def log(self, now: float, others: Mapping[str, int]) -> None:
+        """Log the totals and *others* if a minute has passed and records were read at all."""
+        if now - self._at < SUMMARY_SECONDS:
+            return
+        totals: Counter[str] = Counter()
+        for verdict, count in self._metrics.verdicts().items():
+            totals[OUTPUTS.get(Verdict(verdict), "dropped")] += count
+        read, before = totals.total(), self._read
+        self._at, self._read = now, read
+        if read:
+            fields = {
+                "read": read,
+                "read_since_last": read - before,
+                "unique": totals["unique"],
+                "duplicates": totals["duplicates"],
+                "dead_letters": totals["dead_letter"],
+                "dropped": totals["dropped"],
+                **others,
+            }
+            words = ", ".join(f"{name} {count:,}" for name, count in fields.items())
+            logger.info("totals: %s", words.replace("_", " "), extra=fields)

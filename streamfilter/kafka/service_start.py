@@ -164,7 +164,7 @@ def _task_factory(
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
     observer = FilterObserver(
-        Observer(metrics, health, start.clock, statistics),
+        Observer(metrics, health, start.clock, statistics, summary=config.log.summary),
         destinations,
         showcase,
         retention=retention_for(config),

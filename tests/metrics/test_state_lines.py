@@ -5,7 +5,14 @@ import logging
 import pytest
 
 from streamfilter.engine.clock_and_worker import SystemClock
-from streamfilter.engine.observer import START_SECONDS, WARN_EVERY_SECONDS, Observer
+from streamfilter.engine.observer import (
+    START_SECONDS,
+    SUMMARY_SECONDS,
+    WARN_EVERY_SECONDS,
+    Observer,
+)
+from streamfilter.model import Verdict
+from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 
@@ -87,3 +94,24 @@ def test_a_standby_shows_who_owns_its_task_once_that_is_known(clock: SetClock) -
     observer.followed("group.0", "host-1")
     observer.followed("group.1", "host-2")
     assert health.status.owners == {"group.0": "host-1", "group.1": "host-2"}
+
+
+def test_totals_come_once_a_minute_once_there_are_some(clock, caplog):
+    caplog.set_level(logging.INFO, "streamfilter.run")
+    metrics = Metrics()
+    observer, silent = (Observer(metrics, Health(), clock, summary=on) for on in (True, False))
+    for each in (observer, silent):
+        each.enter(State.STANDBY)
+    begun = len(caplog.messages)
+    for state, unique in [(State.STANDBY, 0), (State.RUNNING, 5), (State.PAUSED_DISK, 2)]:
+        metrics.batch(BatchReport({Verdict.UNIQUE: unique, Verdict.REJECTED: unique > 2}))
+        for part in (0.5, 0.6):
+            clock.now += part * SUMMARY_SECONDS
+            observer.enter(state)
+            silent.enter(state)
+    assert [each for each in caplog.messages[begun:] if "totals" in each] == [
+        "totals: read 6, read since last 6, unique 5, duplicates 0, dead letters 1, dropped 0, "
+        "index documents 0",
+        "totals: read 8, read since last 2, unique 7, duplicates 0, dead letters 1, dropped 0, "
+        "index documents 0",
+    ]

@@ -182,3 +182,5 @@ class LogSection(Section):
     """Least important level of messages that is written."""
     format: Literal["auto", "json", "text"] = "auto"
     """json: one object a line; text: for people; auto: text on a terminal, json otherwise."""
+    summary: bool = True
+    """Write a line of totals once a minute: read, unique, duplicates, dead letters, lag."""
