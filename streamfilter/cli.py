@@ -37,7 +37,7 @@ TASKS = {
         "query": "Find the near-duplicates of a text in an index.",
         "explain": "Show each step of one document's verdict.",
         "compare": "Show how similar two texts are, and how the filter would judge them.",
-        "pairs": "Find all near-duplicate pairs of a file.",
+        "pairs": "Find all near-duplicate pairs of a file, or of an index.",
     },
     "Repair": {
         "release": "Forward records that were withheld wrongly, each once.",

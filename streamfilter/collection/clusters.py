@@ -26,7 +26,7 @@ class Stars:
     """Star clusters: each document joins its most similar centre, or becomes one."""
 
     def __init__(self) -> None:
-        self._stars: dict[int, Cluster] = {}
+        self._stars: dict[int, Cluster] = {}  # by the ordinal of the centre
 
     def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
         """Add a document with the earlier ones that it is *similar* to, the most similar first."""
@@ -38,7 +38,7 @@ class Stars:
 
     def clusters(self) -> list[Cluster]:
         """Return the clusters with members."""
-        return [star for star in self._stars.values() if star.members]
+        return [star for _, star in sorted(self._stars.items()) if star.members]
 
 
 class Components:
@@ -65,7 +65,7 @@ class Components:
     def clusters(self) -> list[Cluster]:
         """Return the components with members, in input order."""
         found: dict[int, Cluster] = {}
-        for ordinal, id_ in self._ids.items():
+        for ordinal, id_ in sorted(self._ids.items()):
             root = self._root(ordinal)
             if root == ordinal:
                 found[root] = Cluster(id_)

@@ -1,4 +1,4 @@
-"""Discovery: all near-duplicate pairs of some files, and their clusters."""
+"""Discovery: all near-duplicate pairs of some files or of an index, and their clusters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from streamfilter.assembly import crew_for, policy_for, sketcher_for
 from streamfilter.collection.clusters import CLUSTERS, Cluster
@@ -18,11 +18,14 @@ from streamfilter.files.outputs import OutputFile
 from streamfilter.files.run import check_paths, no_progress
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
+from streamfilter.index.protocol import Index, Readable
 from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Document, Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.columns import I64
+from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import counted
 
 KINDS = tuple(CLUSTERS)
@@ -130,6 +133,43 @@ def discover(
                 groups.add(ordinal, id_, [each.other_ordinal for each in found])
         count = len(collection)
     return Discovery(count, broken, pairs, groups.clusters(), collection.overflows, clusters)
+
+
+def discover_stored(
+    indexes: Sequence[tuple[Readable, Sketcher, MatchPolicy]],
+    *,
+    clusters: str,
+    advanced: Callable[[int], None] = no_progress,
+) -> Discovery:
+    """Return all pairs of the documents of each index that share a band key and are similar.
+
+    The *indexes* are only read. Only documents with a pair are kept in memory. *advanced* is called
+    with the number of documents that were compared since its last call.
+    """
+    pairs: list[Pair] = []
+    found: list[Cluster] = []
+    for index, sketcher, policy in indexes:
+        groups = CLUSTERS[clusters]()
+        met: set[int] = set()
+        # A collection writes only in other methods.
+        collection = Collection(cast(Index, index), sketcher, seed=b"")
+        for documents, rows in collection.likenesses(policy):
+            INTERRUPTION.obey()
+            for similar in filter(None, rows):
+                pairs += [
+                    Pair(each.id, each.other_id, each.similarity, each.same_text, each.same_field)
+                    for each in similar
+                ]
+                for each in similar:
+                    if each.other_ordinal not in met:
+                        groups.add(each.other_ordinal, each.other_id, [])
+                others = [each.other_ordinal for each in similar]
+                groups.add(similar[0].ordinal, similar[0].id, others)
+                met.update(others, [similar[0].ordinal])
+            advanced(len(documents))
+        found += groups.clusters()
+    count = sum(len(index) for index, _, _ in indexes)
+    return Discovery(count, 0, pairs, found, 0, clusters)
 
 
 def _added(

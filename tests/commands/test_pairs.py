@@ -148,3 +148,27 @@ def test_equal_short_texts_are_a_pair_where_the_filter_withholds_one(
     outputs = ["--unique", str(tmp_path / "u"), "--duplicates", str(tmp_path / "d")]
     assert run(capsys, "filter", path, *outputs, "-s", setting + short)[0] == 0
     assert len((tmp_path / "d").read_text().splitlines()) == expected
+
+
+@pytest.mark.parametrize("kind", ["stars", "components"])
+def test_the_pairs_of_an_index_are_those_of_a_file_with_what_it_forwarded(capsys, tmp_path, kind):
+    """At a lower threshold than the index's own, for at its own nearly all were withheld."""
+    path = write(tmp_path / "in.jsonl", stories(5))
+    state, unique = str(tmp_path / "state"), str(tmp_path / "unique")
+    lenient = ["--set", "similarity.bands=32", "--set", "similarity.rows=4"]
+    made = ["filter", path, "--unique", unique, "--duplicates", str(tmp_path / "again"),
+            "--state", state, "--threshold", "0.95", *lenient]  # fmt: skip
+    assert run(capsys, *made)[0] == 0
+    more = ["--threshold", "0.7", "--clusters", kind, "-o", "json"]
+    code, out, err = run(capsys, "pairs", "--state", state, *more)
+    assert code == 0, err
+    found, of_files = json.loads(out), json.loads(run(capsys, "pairs", unique, *more, *lenient)[1])
+    key = {"key": lambda each: (each["id"], each["other"])}
+    assert sorted(found["pairs"], **key) == sorted(of_files["pairs"], **key)
+    assert len(found["pairs"]) > 50
+    assert found["clusters"] == of_files["clusters"]
+    assert found["documents"] == of_files["documents"]
+    for wrong in ([path, "--state", state], [], ["--state", state, "--shingle", "word:2"],
+                  ["--state", state, "--threshold", "2"]):  # fmt: skip
+        assert run(capsys, "pairs", *wrong)[0] == 64
+    assert run(capsys, "pairs", "--state", str(tmp_path / "nothing"))[0] == 78
