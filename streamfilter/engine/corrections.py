@@ -23,12 +23,20 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 import numpy as np
 
 from streamfilter.engine.messages.forwarding import size_of
-from streamfilter.engine.ports import Outgoing, RecordsRefused, Retriable, Sink, without_frames
+from streamfilter.engine.ports import (
+    Clock,
+    Outgoing,
+    RecordsRefused,
+    Retriable,
+    Sink,
+    without_frames,
+)
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.verdict.side_records import (
     CorrectionCounts,
@@ -42,8 +50,8 @@ from streamfilter.stops import Temporary
 
 BATCH_RECORDS, BATCH_BYTES = 500, 4 * 1024 * 1024
 COMMITS_MAX = 5
-REFUSALS_MAX = 20
-"""How often a correction begins again because an output's broker refused records."""
+ROUNDS_MAX = 20
+"""How often a correction begins again: an output refused records, or a commit was slow."""
 
 Bounds = Mapping[int, tuple[int, int]]
 Seen = Callable[[SideRecord, Record | None, Outgoing | str], None]
@@ -100,37 +108,46 @@ class Correction:
         for each in self._copies():
             self.tally.sent[each.label] += 1
 
-    def run(self, sink: Sink, fence: Callable[[], None]) -> None:
+    def run(self, sink: Sink, fence: Callable[[], None], clock: Clock, slow: float) -> None:
         """Send the chosen records. *fence* opens the sink, and waits for it.
 
-        Raises `LogError` or `Stop`: what was committed stays; run it again for the rest.
+        A commit that takes more than *slow* seconds may leave a request in flight. It would end the
+        next transaction of the same producer. Raises `LogError` or `Stop`: what was committed
+        stays; run it again for the rest.
         """
-        for _ in range(REFUSALS_MAX):
+        why = "commits are slow"
+        for _ in range(ROUNDS_MAX):
             fence()
+            refusal: RecordsRefused | None = None
             try:
-                self._send(sink)
-                return
+                if self._send(sink, clock, slow):
+                    return
             except RecordsRefused as error:
                 refusal = without_frames(error)
-            # The batch is not repeated with this producer: `README.md` says what an abort may
-            # leave. A new one fences, so the notes are read again.
-            self._most = self._most if self._refused_since(refusal) else 1
-        raise Temporary(f"an output refuses records, again and again: {refusal}")
+            # A new producer begins: `README.md` says what an abort or a slow commit may leave. It
+            # fences, so the notes are read again.
+            if refusal is not None:
+                self._most, why = self._most if self._refused_since(refusal) else 1, str(refusal)
+        raise Temporary(f"no end after {ROUNDS_MAX} new producers: {why}")
 
-    def _send(self, sink: Sink) -> None:
+    def _send(self, sink: Sink, clock: Clock, slow: float) -> bool:
+        """Send what is left; return False to begin with a new producer."""
         batch: list[_Copy] = []
         size = 0
         for each in self._copies():
             weight = size_of(each.out.key, each.out.value, each.out.headers)
             if batch and (len(batch) >= self._most or size + weight > BATCH_BYTES):
-                self._transact(sink, batch)
+                if self._transact(sink, batch, clock) > slow:
+                    return False
                 batch, size = [], 0
             batch.append(each)
             size += weight
         if batch:
-            self._transact(sink, batch)
+            self._transact(sink, batch, clock)
+        return True
 
-    def _transact(self, sink: Sink, batch: list[_Copy]) -> None:
+    def _transact(self, sink: Sink, batch: list[_Copy], clock: Clock) -> float:
+        """Send a *batch*, and return how long its commit took."""
         self._batch = batch
         sink.begin()
         kill_point("transaction.begun")
@@ -140,9 +157,10 @@ class Correction:
         kill_point("transaction.produced")
         sink.flush()
         kill_point("transaction.flushed")
-        _commit(sink)
+        seconds = _commit(sink, clock)
         kill_point("transaction.committed")
         self.tally.sent.update(each.label for each in batch)
+        return seconds
 
     def _refused_since(self, error: RecordsRefused) -> bool:
         """Note which records were refused; return False if it is not known yet."""
@@ -225,14 +243,18 @@ class Noted:
         return at >= 0 and offset <= int(ends[at])
 
 
-def _commit(sink: Sink) -> None:
+def _commit(sink: Sink, clock: Clock) -> float:
+    """Commit, and return how long it took; infinite if it was repeated."""
+    begun, again = clock.monotonic(), False
     for left in reversed(range(COMMITS_MAX)):
         try:
             sink.commit()
-            return
+            break
         except Retriable:
+            again = True
             if not left:
                 raise
+    return inf if again else clock.monotonic() - begun
 
 
 def _notes(batch: list[_Copy]) -> Iterator[Outgoing]:

@@ -13,6 +13,7 @@ from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import SchemasAway, SchemasWithheld
 from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.correction_verbs import LetterReplay, Surroundings, WithheldRelease
 from streamfilter.engine.corrections import Bounds, Correction, Seen, Verb
 from streamfilter.engine.ports import Denied, LogError, ProducerFenced, Retriable, as_stop
@@ -131,16 +132,18 @@ def correct(
             return correction.tally
         sink = _sink(config, admin, found)
         stack.callback(sink.close)
-        _run(correction, sink, Waiting(config.kafka.start_timeout.total_seconds()))
+        _run(config, correction, sink)
         return correction.tally
 
 
-def _run(correction: Correction, sink: KafkaSink, patience: Waiting) -> None:
+def _run(config: Config, correction: Correction, sink: KafkaSink) -> None:
     def fence() -> None:
+        patience = Waiting(config.kafka.start_timeout.total_seconds())
         patience.awaited(lambda: sink.open(watched=True), Retriable)
 
+    seconds = config.kafka.transaction_timeout.total_seconds()
     try:
-        correction.run(sink, fence)
+        correction.run(sink, fence, SystemClock(), min(60.0, seconds))
         return
     except (Interrupted, LogError) as error:
         ended = error

@@ -11,7 +11,14 @@ import pytest
 from streamfilter.engine.correction_verbs import LetterReplay, Surroundings, WithheldRelease
 from streamfilter.engine.corrections import Bounds, Correction
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder
-from streamfilter.engine.ports import Blame, Layout, Outgoing, ProducerFenced, RecordsRefused
+from streamfilter.engine.ports import (
+    Blame,
+    Layout,
+    Outgoing,
+    ProducerFenced,
+    RecordsRefused,
+    Retriable,
+)
 from streamfilter.matching.verdict.side_records import SideRecord
 from streamfilter.model import (
     Decision,
@@ -25,6 +32,7 @@ from streamfilter.model import (
     Source,
     Verdict,
 )
+from tests.engine.scripted import FakeClock
 from tests.engine.world import STYLE
 
 COUNT = 7
@@ -62,6 +70,7 @@ class Port:
         self.calls = self.epoch = 0
         self.refuses: set[int] = set()
         self.names_each = True
+        self.fails_at = 0  # the call to commit that must be repeated
 
     def _call(self) -> None:
         self.calls += 1
@@ -90,6 +99,8 @@ class Port:
 
     def commit(self) -> None:
         self._call()
+        if self.calls == self.fails_at:
+            raise Retriable("no answer yet")
         if self.epoch != self.broker.epoch:
             raise ProducerFenced("fenced")
         for out in self.outs:
@@ -155,7 +166,7 @@ def correction(verb: str, port: Port, read: Callable[[Record], Reading] = readin
 def send(verb: str, broker: Broker, before: Callable[[int], None] = lambda _: None) -> Correction:
     port = Port(broker, SIDE[verb], before)
     done = correction(verb, port)
-    done.run(port, port.open)  # type: ignore[arg-type]  # it has the calls that are made
+    done.run(port, port.open, FakeClock(), 9)  # type: ignore[arg-type]  # it has the calls that are made
     return done
 
 
@@ -228,7 +239,7 @@ def test_a_refused_record_stays_and_the_others_are_sent_once(
             fenced()
             port.open()
 
-        done.run(port, fence)  # type: ignore[arg-type]
+        done.run(port, fence, FakeClock(), 9)  # type: ignore[arg-type]
         return done
 
     def another() -> None:
@@ -243,6 +254,21 @@ def test_a_refused_record_stays_and_the_others_are_sent_once(
     assert came("release", broker) == [each for each in wanted() if each[-1] not in refuses]
 
 
+def test_after_a_commit_that_was_repeated_a_new_producer_sends_the_rest_once() -> None:
+    """A request of the repeated commit may be in flight, and end a later transaction."""
+    broker, opened = stage("release"), [0]
+    port = Port(broker, "duplicates", lambda _: None)
+    port.fails_at = 7
+
+    def fence() -> None:
+        opened[0] += 1
+        port.open()
+
+    done = correction("release", port)
+    done.run(port, fence, FakeClock(), 9)  # type: ignore[arg-type]
+    assert (came("release", broker), opened, done.tally.before) == (wanted(), [2], 0)
+
+
 def test_a_reference_is_read_at_its_source_and_stays_if_that_is_gone_or_another() -> None:
     broker = stage("release", "reference")
     done = send("release", broker)
@@ -251,7 +277,7 @@ def test_a_reference_is_read_at_its_source_and_stays_if_that_is_gone_or_another(
     broker = stage("release", "reference")
     port = Port(broker, "duplicates", lambda _: None)
     done = correction("release", port, lambda _: Document("of a topic made anew", "text"))
-    done.run(port, port.open)  # type: ignore[arg-type]
+    done.run(port, port.open, FakeClock(), 9)  # type: ignore[arg-type]
     assert not came("release", broker)
     assert done.tally.stays["near_duplicate: the input has another record in its place"] == 3
 
@@ -261,7 +287,7 @@ def test_a_letter_that_would_fail_again_stays_and_attempts_are_counted_to_their_
     port = Port(broker, "dead", lambda _: None)
     deep = Malformed(ErrorCode.TOO_DEEP, "deep")
     done = correction("replay", port, lambda _: deep)
-    done.run(port, port.open)  # type: ignore[arg-type]
+    done.run(port, port.open, FakeClock(), 9)  # type: ignore[arg-type]
     assert done.tally.stays == {"missing_text: it would fail again: too_deep": COUNT}
     for attempts in (1, 2, 3):
         send("replay", broker)
