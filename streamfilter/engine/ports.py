@@ -125,6 +125,11 @@ class Member:
     member_id: str
     token: bytes  # opaque to the engine: an argument of `Sink.send_offsets`
 
+    @property
+    def has_place(self) -> bool:
+        """Return whether a transaction that shows this place can be fenced: no generation is -1."""
+        return self.generation >= 0 and bool(self.member_id)
+
 
 class Membership(Protocol):
     """The owners of the tasks: the group's assignment of the changelog's partitions."""

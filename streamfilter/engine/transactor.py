@@ -200,8 +200,7 @@ class Transactor:
     def _member(self) -> Member | None:
         """Return our place in the group; None while we have none that could be fenced."""
         member = self._parts.member()
-        # The classic coordinator would not fence a transaction that shows generation -1.
-        return member if member.generation >= 0 and member.member_id else None
+        return member if member.has_place else None
 
     def _check_order(self, records: Sequence[Record]) -> None:
         """Refuse records from before the requested position: the consumer lost a seek."""

@@ -87,7 +87,6 @@ class Trimming:
         else:
             if done:
                 self._start = begin
-                self._show(begin)
                 self._observer.process.note(f"{self._name} begins at {begin} now")
                 kill_point("changelog.trimmed")
 

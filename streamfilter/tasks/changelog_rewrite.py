@@ -120,7 +120,7 @@ class Rewriting:
     def _try(self, load: Load) -> Script[bool]:
         """Run one transaction; return whether it was committed, or raise `OutcomeUnknown`."""
         yield State.RESTORING, ""
-        while (member := self._parts.member()).generation < 0 or not member.member_id:
+        while not (member := self._parts.member()).has_place:
             yield State.STARTING, "the changelog is to be written again, by a member of the group"
         offset = self._transactions.run(load, member)
         if self._transactions.worn and (offset is None or load.update is None):

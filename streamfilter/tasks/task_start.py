@@ -38,9 +38,9 @@ from streamfilter.tasks.changelog_rewrite import Rewriting
 from streamfilter.tasks.index_storage import IndexKeeper, Opened
 from streamfilter.tasks.plan import Plan, Script, patiently
 
-HEAR_SECONDS, ASK_SECONDS = 10.0, 0.2
-"""Longest wait until brokers know a partition that a predecessor has read, and the pause between
-two requests. After that the input counts as recreated."""
+HEAR_SECONDS = 10.0
+"""Longest wait until brokers know a partition that a predecessor has read. After that the input
+counts as recreated."""
 
 
 class TaskStart:
@@ -163,7 +163,6 @@ class TaskStart:
         deadline = clock.monotonic() + HEAR_SECONDS
         while missing > 0 and clock.monotonic() < deadline:
             yield State.STARTING, f"brokers do not know yet of {missing} partitions of the input"
-            clock.sleep(ASK_SECONDS)
             found = yield from patiently(State.STARTING, self._parts.layout)
             if self._unknown_to(found, index) < missing:
                 return True

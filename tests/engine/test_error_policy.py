@@ -1,6 +1,8 @@
 """What the engine does with each class of error, on scripted ports."""
 
+import re
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,15 +18,25 @@ from streamfilter.engine.ports import (
     ProducerFenced,
     Retriable,
 )
+from streamfilter.engine.start_checks import Names
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS
-from streamfilter.engine.writer_check import MARKER
-from streamfilter.model import BatchMark, Span
+from streamfilter.engine.trimming import Trimming
+from streamfilter.engine.writer_check import MARKER, NotRead, WriterCheck
+from streamfilter.index.protocol import Usage
+from streamfilter.model import BatchMark, InputTopic, Span
 from streamfilter.process.health import State
 from streamfilter.stops import Fenced, Stop
 from streamfilter.tasks.open_transactions import HELD_SECONDS
 from streamfilter.tasks.service import REPLACEMENTS_MAX
 from tests.engine.scripted import FakeClock, ListReader, ScriptedLog
-from tests.engine.world import GAINED, TRANSACTION, VALUES, World, assert_as_undisturbed
+from tests.engine.world import (
+    GAINED,
+    TRANSACTION,
+    VALUES,
+    FullIndex,
+    World,
+    assert_as_undisturbed,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +92,21 @@ def test_what_cannot_be_read_while_a_transaction_is_open_is_read_by_a_start() ->
     assert world.log.calls.count("abort") == 2
     assert world.log.producers == producers + 1
     assert_as_undisturbed(world, changelog=False)
+
+
+def test_a_changelog_with_an_open_transaction_is_not_read_for_ever() -> None:
+    clock, changelog = FakeClock(), Mock(spec=ScriptedLog)
+
+    def nothing(count: int, timeout: float) -> list[Entry]:
+        clock.sleep(1.0)
+        assert clock.now < 1_050, "a transaction has 100 seconds"
+        return []
+
+    changelog.read.return_value = Mock(done=False, position=3, read=nothing)
+    names = Names("group", "in", "changelog/0", "memory")
+    check = WriterCheck(changelog, clock, names, end=0, transaction_seconds=100)
+    with pytest.raises(NotRead, match="changelog/0 was read from 0 to 3"):
+        check.check(5, count=1)
 
 
 def test_an_idle_producer_runs_its_callbacks() -> None:
@@ -251,15 +278,59 @@ def test_an_open_transaction_of_others_that_holds_the_input_back_is_named_once(c
     assert world.health.status.detail == ""
 
 
-def test_a_task_is_shown_as_ours_from_its_first_moment_and_no_longer_than_it_is() -> None:
+def test_a_task_is_shown_as_ours_from_its_first_moment_and_no_longer_than_it_is(monkeypatch):
     world = World()
     world.log.errors["committed"] += [Retriable("away")] * 5
     world.turn(2)
     assert world.health.status.tasks == ("group.0",)
+    monkeypatch.setattr(FullIndex, "usage", lambda _: Usage(7, 8))
+    while "assign" not in world.log.calls:
+        world.turn()
+    scrape = world.metrics.expose()[1].decode()
+    assert "streamfilter_assigned_partitions 1" in scrape
+    assert "streamfilter_index_bytes 7" in scrape
     world.until(10)
     world.membership.moves.append(Moves(gone=frozenset({0})))
     world.turn()
     assert world.health.status.tasks == ()
+
+
+def test_more_partitions_begin_a_task_again_and_a_start_only_if_its_topic_is_gone(caplog):
+    caplog.set_level("WARNING", "streamfilter.run")
+    world = World()
+    one, wider = world.outputs, {**world.outputs, "unique": 2}
+    world.until(10)
+    world.outputs = wider
+    world.until(20)
+    assert world.log.producers == 2
+    (said,) = [each for each in caplog.messages if "begins again" in each]
+    assert "topics have more partitions" in said
+    world.membership.moves.append(GAINED)
+    world.log.errors["committed"] += [Retriable("away")] * 50
+    for outputs, topics in ((wider, ()), (one, ()), (one, (InputTopic("in", "", 1),))):
+        world.outputs, world.topics = outputs, topics
+        world.turn(2)
+    assert len([each for each in caplog.messages if "begins again" in each]) == 1, "it starts"
+    world.membership.moves.append(GAINED)
+    world.turn(3)
+    world.topics = ()
+    world.turn(2)
+    assert "it reads 0 topics now, and read 1" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("warned", [False, True])
+def test_a_changelog_without_its_bucket_cap_is_restored_with_a_warning(warned, caplog):
+    caplog.set_level("WARNING", "streamfilter.run")
+    world = World()
+    world.until(10)
+    identity = world.store.identity()
+    assert identity is not None
+    world.store.wipe()
+    if warned:  # as a version before wrote it
+        world.log.changelog[0] = bytes([1, HEADER]) + identity.encode()
+    world.membership.moves.append(GAINED)
+    world.until(40)
+    assert any("not write down index.bucket_cap" in each for each in caplog.messages) is warned
 
 
 def test_a_missing_right_is_the_operators() -> None:
@@ -335,6 +406,24 @@ def test_an_idle_task_commits_its_offsets_once_an_hour() -> None:
     assert world.log.offsets == {0: 40}
     assert world.log.calls.count("commit") == before + 1
     assert_as_undisturbed(world)
+
+
+def test_a_busy_task_and_an_idle_one_cut_their_changelog_and_an_idle_one_audits() -> None:
+    trimming = Mock(spec=Trimming)
+    world = World(trimming=trimming)
+    world.until(40)
+    world.turn()
+    assert trimming.look.call_count > len(VALUES) // 10
+    before = audited(world)
+    world.turn(200)
+    assert trimming.look.call_count > 200
+    assert audited(world) > before
+
+
+def audited(world: World) -> int:
+    scrape = world.metrics.expose()[1]
+    (count,) = re.findall(rb"^streamfilter_audit_arrivals_total (\d+)", scrape, re.MULTILINE)
+    return int(count)
 
 
 def test_the_same_task_assigned_again_starts_whole() -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,9 @@ def test_generation_and_member_are_read_out_of_the_opaque_metadata() -> None:
     member = parse_member(data)
     assert (member.generation, member.member_id, member.token) == (7, "rdkafka-1", data)
     assert parse_member(b"CGMDv2:\xff\xff\xff\xffg\x00\x00\x01").generation == -1
+    places = [member, replace(member, generation=0), replace(member, generation=-1),
+              replace(member, member_id="")]  # fmt: skip
+    assert [each.has_place for each in places] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("data", [b"", b"CGMDv3:\x07\x00\x00\x00g\x00m\x00\x01", b"CGMDv2:\x07"])

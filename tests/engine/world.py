@@ -21,6 +21,7 @@ from streamfilter.engine.ports import (
     Worker,
 )
 from streamfilter.engine.start_checks import Names
+from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.errors import DiskFull, IndexLocked
 from streamfilter.index.format import FORMAT
@@ -29,9 +30,10 @@ from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.matching.batch import Rules
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.matching.pipeline import MatchPolicy
-from streamfilter.model import Source
+from streamfilter.model import InputTopic, Source
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health
+from streamfilter.quality.live.audit import Rates
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
@@ -113,8 +115,9 @@ class World:
         dead: str | None = "dead",
         changelog_limit: int | None = None,
         retention: Retention = UNLIMITED,
+        trimming: Trimming | None = None,
     ) -> None:
-        self._retention = retention
+        self._retention, self._trimming = retention, trimming
         self.names = Names("group", "in", "changelog/0", "memory")
         self.index_id, self.bucket_cap = "00" * 16, 8
         self._worker, self._latency, self._style = worker or Inline(), latency, style
@@ -127,6 +130,7 @@ class World:
         self.health = Health(clock=self.clock.monotonic)
         self.metrics = Metrics(self.health)
         self._batch = batch
+        self.topics: tuple[InputTopic, ...] = ()
         self.outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
         limits = dict.fromkeys(outputs, 1_000_000)
         self._to = Destinations(
@@ -139,7 +143,7 @@ class World:
         )
 
     def _layout(self) -> Layout:
-        return Layout(1, self.outputs)
+        return Layout(1, self.outputs, topics=self.topics)
 
     def _task(self, number: int, index: Index | None) -> Task:
         parts = Parts(
@@ -160,6 +164,8 @@ class World:
             pace=Pace(self.clock, 10.0),
             worker=self._worker,
             retention=self._retention,
+            rates=Rates(arrivals=1.0),
+            trimming=self._trimming,
         )
         return Task(self.plan(number), parts, self.store, index)
 

@@ -2,13 +2,14 @@
 
 A test reaches the lines that run while it runs, and those that a fixture of its module or of its
 class ran before. FILE holds, as JSON, the seconds of each test that passed, and the tests of each
-line of `streamfilter`. Lines that run at import are not in it.
+line of `streamfilter`. If only an import runs a line, all tests that reach its file reach it.
 """
 
 import json
 import os
 import resource
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +45,8 @@ class Reach:
     def tests(self, path: str, first: int, last: int) -> list[str]:
         """Return the tests that reach one of the lines, the cheapest first."""
         lines = self.lines.get(path, {})
-        names = {name for line in range(first, last + 1) for name in lines.get(line, ())}
+        ran = [lines[line] for line in range(first, last + 1) if line in lines]
+        names = {name for of in (ran if any(ran) else lines.values() if ran else ()) for name in of}
         modules = tuple(name + "::" for name in names if name not in self.seconds)
         chosen = [test for test in self.seconds if test in names or test.startswith(modules)]
         return sorted(chosen, key=self.seconds.__getitem__)
@@ -52,7 +54,7 @@ class Reach:
 
 @dataclass(eq=False, slots=True)
 class _Meter:
-    """A plugin that names what runs, for coverage.py, and takes the time of each test."""
+    """A plugin that names what runs, for coverage.py, and takes the processor time of each test."""
 
     switch: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)
@@ -60,9 +62,11 @@ class _Meter:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        begun = time.process_time()
         self.switch(item.nodeid)
         result = yield
         self.switch("")
+        self.seconds[item.nodeid] = time.process_time() - begun
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -78,7 +82,6 @@ class _Meter:
             self.switch(request._pyfuncitem.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if report.outcome != "passed":
             self.failed.add(report.nodeid)
 
@@ -98,9 +101,8 @@ def measure(out: Path, arguments: list[str]) -> int:
     numbers = {name: number for number, name in enumerate(names)}
     lines = {
         str(Path(file).relative_to(package.parent)): {
-            line: numbered
+            line: sorted(numbers[name] for name in of if name)
             for line, of in sorted(data.contexts_by_lineno(file).items())
-            if (numbered := sorted(numbers[name] for name in of if name))
         }
         for file in data.measured_files()
     }

@@ -95,6 +95,7 @@ def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highes
 
 
 def test_the_largest_numbers_are_read_back_and_larger_ones_refused() -> None:
+    assert np.iinfo(np.int64).max == MOST, "the columns"
     largest = BatchRecord(BatchMark(MOST, MOST, MOST, ()), -1, b"")
     assert changelog.decode_batch(changelog.encode_batch(largest)) == largest
     for mark in (BatchMark(MOST + 1, 0, 0, ()), BatchMark(0, 0, MOST + 1, ())):
@@ -216,6 +217,9 @@ def test_a_header_that_begins_a_window_says_which_and_is_otherwise_that_of_befor
     assert decode_identity(told.identity) == identity()
     assert (told.group, told.bucket_cap, told.window) == ("ours", 5, window)
     assert decode_header(first).window is None
+    batch = BatchRecord(BatchMark(9, 70, 70, (Span(0, 1, 1),)), 7)
+    opens = Update.encoded(batch, Header(identity().encode(), "ours", 5, window)).changes(20).opens
+    assert opens == replace(window, offset=19), "its header comes right before the batch"
 
 
 @pytest.mark.parametrize("part", [BEGIN, END])

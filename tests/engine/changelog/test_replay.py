@@ -14,7 +14,13 @@ from streamfilter.engine.messages.changelog import (
     encode_forgotten,
     writer_of,
 )
-from streamfilter.engine.messages.changelog_header import FORGET, Header, encode_header, kind_of
+from streamfilter.engine.messages.changelog_header import (
+    BEGIN,
+    FORGET,
+    Header,
+    encode_header,
+    kind_of,
+)
 from streamfilter.engine.ports import Entry
 from streamfilter.engine.start_checks import Names, Refusal
 from streamfilter.index.format import recorded
@@ -223,6 +229,18 @@ def test_a_record_that_forgets_what_was_not_judged_before_its_batch_is_refused()
         list(replay_of(MemoryIndex(SCHEME.widths), entries).run())
     with pytest.raises(Refusal, match="without the batch record"):
         list(replay_of(MemoryIndex(SCHEME.widths), entries[:2]).run())
+
+
+def test_a_rewrite_goes_on_where_an_index_stands_and_an_empty_one_needs_its_first_batch() -> None:
+    begin = encode_header(Header(identity().encode(), "ours", 8, anew=BEGIN))
+    values = [begin, *(entry.value for entry in batches([OURS] * 4))]
+    entries = [Entry(n, value) for n, value in enumerate(values, 10)]
+    index = MemoryIndex(SCHEME.widths)
+    assert not any(replay_of(index, batches([OURS] * 2)).run())
+    assert not any(replay_of(index, entries).run())
+    assert index.progress.next_batch == 4
+    with pytest.raises(Refusal, match="batch 1 where batch 0 must come"):
+        list(replay_of(MemoryIndex(SCHEME.widths), [entries[0], *entries[2:]]).run())
 
 
 def test_windows_that_do_not_follow_and_a_horizon_that_falls_are_refused_at_their_offset() -> None:

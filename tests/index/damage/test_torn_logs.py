@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from streamfilter.index.errors import IndexDamaged, IndexFault
-from streamfilter.index.rocks.wal_gaps import BLOCK_BYTES, written
+from streamfilter.index.rocks.wal_gaps import (
+    BATCH_HEAD,
+    BLOCK_BYTES,
+    FIRST,
+    FRAGMENT_HEAD,
+    FULL,
+    LAST,
+    STAMP,
+    written,
+)
 from tests.index.damage.test_crash import batch, opened
 from tests.index.damage.test_io_errors import check_prefix
 from tests.index.samples import as_a_kill_leaves_it
@@ -117,6 +126,15 @@ def test_the_numbers_of_a_log_that_is_cut_anywhere_are_its_first_ones(killed: li
     for cut in (*range(60), *range(BLOCK_BYTES - 40, BLOCK_BYTES + 40), len(data) - 1):
         numbers = [number for number in written(data[:cut]) if number is not None]
         assert numbers == whole[: len(numbers)]
+
+
+def test_a_write_may_begin_with_an_empty_fragment_at_the_end_of_a_block() -> None:
+    def fragment(kind: int, data: bytes) -> bytes:
+        return bytes(4) + len(data).to_bytes(2, "little") + bytes([kind]) + data
+
+    write = bytes(BATCH_HEAD + 1) + bytes([len(STAMP)]) + STAMP + b"\x08" + (7).to_bytes(8, "big")
+    filled = fragment(FULL, bytes(BLOCK_BYTES - 2 * FRAGMENT_HEAD))
+    assert list(written(filled + fragment(FIRST, b"") + fragment(LAST, write))) == [7]
 
 
 def test_garbage_is_torn_and_no_fault_of_ours() -> None:

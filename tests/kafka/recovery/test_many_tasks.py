@@ -4,6 +4,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from streamfilter.kafka.task_factory import TASK_BATCH_MIN, _bounds
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.tasks.service import TURN_SECONDS, Service
+from streamfilter.tasks.standby import Standbys
 from tests.engine.scripted import FakeClock, FakeMembership
 
 QUEUE = "queued.max.messages.kbytes"
@@ -87,6 +89,34 @@ def test_the_group_is_served_while_many_tasks_start_slowly() -> None:
     polled = [*tasks.membership.polled, tasks.clock.now]
     silences = [after - before for before, after in pairwise(polled)]
     assert max(silences) <= TURN_SECONDS + INIT_SECONDS
+
+
+def test_quick_tasks_cost_one_poll_a_turn() -> None:
+    tasks = Tasks(8, seconds=0)
+    tasks.service.turn()
+    assert len(tasks.membership.polled) == 1
+
+
+STANDBY, FULL = (State.STANDBY, ""), (State.PAUSED_DISK, "the disk is full")
+WAITS = State.STANDBY, "the changelog is empty still"
+
+
+@pytest.mark.parametrize(
+    ("each", "shown"),
+    [
+        ([STANDBY, WAITS, (State.STANDBY, "no broker answers")], WAITS),
+        ([WAITS, FULL, STANDBY], FULL),
+        ([FULL, WAITS], FULL),
+    ],
+)
+def test_the_standby_with_the_worst_state_is_shown(each, shown) -> None:
+    def standby(number: int) -> Any:
+        state, detail = each[number]
+        return SimpleNamespace(state=state, detail=detail, busy=False, advance=lambda: None)
+
+    standbys = Standbys(range(len(each)), standby)
+    assert [standbys.advance() for _ in each] == [False] * len(each)
+    assert standbys.doing == shown
 
 
 def test_a_task_that_goes_while_others_start_is_not_begun() -> None:
