@@ -8,7 +8,14 @@ import pytest
 
 from streamfilter.engine.messages.changelog import BatchRecord as ChangelogBatch
 from streamfilter.engine.messages.changelog import encode_batch
-from streamfilter.engine.messages.changelog_header import HEADER, kind_of
+from streamfilter.engine.messages.changelog_header import (
+    BEGIN,
+    END,
+    HEADER,
+    Header,
+    encode_header,
+    kind_of,
+)
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
@@ -22,6 +29,7 @@ from streamfilter.engine.start_checks import Names
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS
 from streamfilter.engine.trimming import Trimming
 from streamfilter.engine.writer_check import MARKER, NotRead, WriterCheck
+from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.protocol import Usage
 from streamfilter.model import BatchMark, InputTopic, Span
 from streamfilter.process.health import State
@@ -331,6 +339,27 @@ def test_a_changelog_without_its_bucket_cap_is_restored_with_a_warning(warned, c
     world.membership.moves.append(GAINED)
     world.until(40)
     assert any("not write down index.bucket_cap" in each for each in caplog.messages) is warned
+
+
+def test_a_rewrite_that_the_changelog_begins_with_restores_an_index_twice(monkeypatch):
+    def damaged(index: FullIndex, changes: object) -> None:
+        monkeypatch.undo()
+        raise IndexDamaged("a block is broken")
+
+    world = World()
+    world.until(20)
+    identity = world.store.identity()
+    assert identity is not None
+    begin, end = (
+        encode_header(Header(identity.encode(), "group", 8, anew=part)) for part in (BEGIN, END)
+    )
+    world.log.changelog[:] = [b"", b"", begin, *world.log.changelog[1:], end]
+    world.log.trim(2)
+    world.store.wipe()
+    world.membership.moves.append(GAINED)
+    world.until(30)
+    monkeypatch.setattr(FullIndex, "apply", damaged)
+    assert_as_undisturbed(world, changelog=False)
 
 
 def test_a_missing_right_is_the_operators() -> None:

@@ -65,3 +65,10 @@ def test_nothing_is_similar_to_no_one():
     nobody, one = samples_of([]), samples_of([{1, 2, 3}])
     assert Postings(nobody).similar(one, threshold=0.5)[0].size == 0
     assert Postings(one).similar(nobody, threshold=0.5)[0].size == 0
+
+
+def test_pairs_of_whole_sets_share_enough_of_the_smaller_and_a_cut_set_may_with_any():
+    large = set(range(SAMPLE_TOKENS + 1))
+    held = Postings(samples_of([{1, 2, 3, 4}, large]))
+    rows, ours, _ = held.overlapping(samples_of([{1, 8, 9}, {1, 2, 8}, set()]), share=0.5)
+    assert list(zip(rows.tolist(), ours.tolist(), strict=True)) == [(0, 1), (1, 0), (1, 1)]

@@ -233,6 +233,12 @@ def test_compare_widens_its_interval_with_the_level():
     assert wide.interval[0] < narrow.jaccard < wide.interval[1]
 
 
+def test_a_text_without_shingles_has_nothing_in_common_not_even_by_chance():
+    texts = [f"the {number}th of some texts" for number in range(20)]
+    found = {compare("", text, Scheme(16, 6), seed=SEED).interval for text in texts}
+    assert found == {compare("", "", Scheme(16, 6), seed=SEED).interval}
+
+
 def test_equal_texts_decide_by_128_bits_after_normalisation():
     sketches = Sketcher(Scheme(16, 6), seed=SEED).sketch(["A  rose", "a rose", "a  nose"])
     prints = sketches.contents.fingerprints
