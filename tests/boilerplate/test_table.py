@@ -11,12 +11,14 @@ import pytest
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.similarity.text.boilerplate import (
+    FEW,
     MAGIC,
     Sample,
     Table,
     TableError,
     TokenSet,
     known,
+    left_of,
     parse,
     read_table,
 )
@@ -104,6 +106,11 @@ def test_sketches_travel_with_their_column() -> None:
     assert again.dropped.tolist() == [-4, 0, 0]
     assert Sketches.joined([again, found.at(np.array([1]))]).dropped.tolist() == [-4, 0, 0, 0]
     assert sketcher(None).sketch(["a b c d"]).to_bytes()[:4] == b"SFK1", "as without a table"
+
+
+def test_texts_are_counted_by_whether_they_keep_all_enough_or_few_of_their_shingles():
+    dropped, left = [0, 3, 3, -2], np.array([2, FEW, FEW - 1, 9])
+    assert left_of(dropped, left) == [1, 1, 2]
 
 
 def test_a_set_of_tokens_is_tested_as_a_set() -> None:

@@ -346,7 +346,7 @@ def test_another_source_or_machine_has_another_name(monkeypatch, tmp_path):
 
 def test_the_setting_turns_it_off_here_and_in_worker_processes():
     with chosen(OFF) as found:
-        assert str(found) == "numpy (batch.kernel is off)"
+        assert (str(found), choice.kernel()) == ("numpy (batch.kernel is off)", None)
         script = "from streamfilter.similarity.kernel.choice import choice; print(choice())"
         command = [sys.executable, "-c", script]
         told = subprocess.run(command, env=choice.environment(), capture_output=True, text=True)

@@ -48,7 +48,7 @@ def choice() -> Choice:
 
 def kernel() -> Kernel | None:
     """Return the kernel, or None if numpy does the work."""
-    return _found().kernel if _setting == AUTO else None
+    return choice().kernel
 
 
 def choose(setting: str) -> None:
