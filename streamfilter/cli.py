@@ -46,6 +46,7 @@ TASKS = {
         "backup": "Copy a running index.",
         "restore": "Restore an index from a copy.",
         "verify": "Check whether an index is complete and undamaged.",
+        "seed": "Fill the index with documents that were forwarded in the past.",
         "reset": "Start over: remove the group's changelog, offsets and index.",
     },
     "Measure": {

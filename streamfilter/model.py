@@ -83,9 +83,17 @@ class Reason(StrEnum):
     SHORT = "short"
 
 
+SEEDS_FROM = 64_536
+"""First number of a seed: an input that `streamfilter seed` read. No topic has so many partitions,
+and a stored document has 16 bits for the number."""
+
+
 @noun(order=True)
 class Source:
-    """Position of a record. For a file: its path as given, 0, and the line number from 1."""
+    """Position of a record. For a file: its path as given, 0, and the line number from 1.
+
+    For a seed: its name, its number, and the line number.
+    """
 
     topic: str
     partition: int
@@ -97,6 +105,18 @@ class Source:
     def number(self) -> int:
         """Return the number that positions and stored documents hold for the partition."""
         return self.partition if self.numbered < 0 else self.numbered
+
+    def __str__(self) -> str:
+        if self.partition >= SEEDS_FROM:
+            return f"line {self.offset} of the seed {self.topic}"
+        return f"{self.topic}/{self.partition} at {self.offset}"
+
+    @property
+    def place(self) -> dict[str, str | int]:
+        """Return where the record came from, as evidence spells it."""
+        if self.partition >= SEEDS_FROM:
+            return {"seed": self.topic, "line": self.offset}
+        return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +138,8 @@ class Origins:
     names: Mapping[int, str] = field(default_factory=dict)
     """The name of each number that stands for a file."""
     spots: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    """The topic and partition of each number, if the index has several topics."""
+    """The topic and partition of each number, if the index has several topics; the name and number
+    of each seed."""
 
     def locate(self, number: int, offset: int) -> Source:
         """Return the source of a document, as its evidence spells it."""
@@ -132,8 +153,7 @@ class Origins:
         if number in self.names:
             return {"path": self.names[number], "line": offset}
         if number in self.spots:
-            topic, partition = self.spots[number]
-            return {"topic": topic, "partition": partition, "offset": offset}
+            return dict(Source(*self.spots[number], offset).place)
         return {"partition": number, "offset": offset}
 
 

@@ -68,7 +68,7 @@ def command(
             original = None
             if side.evidence is not None and side.evidence.matches:
                 source = side.evidence.matches[0].source
-                if config.input.among([source.topic]):
+                if "seed" not in source.place and config.input.among([source.topic]):
                     if source.topic not in readers:
                         made = TopicReader(config, source.topic)
                         readers[source.topic] = stack.enter_context(made)

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.batches.pace import Pace
+from streamfilter.engine.batches.seeding import SeedSource
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.messages.forwarding import Forwarder
-from streamfilter.engine.ports import Changelog, Clock, Layout, Member, RecordSource, Sink, Worker
+from streamfilter.engine.ports import (
+    Changelog,
+    Clock,
+    Layout,
+    Member,
+    Outgoing,
+    RecordSource,
+    Sink,
+    Worker,
+)
 from streamfilter.engine.trimming import Trimming
-from streamfilter.matching.batch import Rules
+from streamfilter.matching.batch import Decided, Rules
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.quality.live.audit import OFF, Rates
 
@@ -32,6 +42,16 @@ class BatchLimits:
     stuck_seconds: float = 300.0  # without a record, while another consumer gets some
 
 
+class OutputMaker(Protocol):
+    """Makes the output records of a batch."""
+
+    def place_by(self, layout: Layout) -> None:
+        """Use the partitions of *layout* from now on."""
+
+    def written(self, decided: Decided) -> list[Outgoing]:
+        """Return the output records of a batch, in the order of judgement."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The components of a task; the filter's steps are in `transactor.py`."""
@@ -44,7 +64,7 @@ class Parts:
     clock: Clock
     observer: FilterObserver
     incoming: Incoming
-    forwarder: Forwarder
+    forwarder: OutputMaker
     rules: Rules
     bounds: BatchLimits
     breaker: Breaker
@@ -54,6 +74,7 @@ class Parts:
     rates: Rates = OFF
     retention: Retention = UNLIMITED
     trimming: Trimming | None = None  # None: the changelog is kept whole
+    seeds: SeedSource | None = None  # the source, if the task reads seeds instead of its input
 
 
 class StepResult(Enum):

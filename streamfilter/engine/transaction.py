@@ -19,7 +19,7 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.engine.writer_check import NotRead, WriterCheck
 from streamfilter.killpoints import kill_point
-from streamfilter.model import Positions, Record
+from streamfilter.model import SEEDS_FROM, Positions, Record
 
 MARKERS_SECONDS = 0.005
 """Pause after a commit, while the broker writes the commit markers. A transaction that begins
@@ -186,8 +186,10 @@ class Transactions:
 
         A coordinator needs about two seconds to commit a thousand positions. The first transaction
         of a new producer has all, because others may have moved them. Later ones need all from
-        time to time: no member subscribes to the input, so brokers expire old offsets.
+        time to time: no member subscribes to the input, so brokers expire old offsets. A seed has
+        no offsets of the group.
         """
+        positions = {p: offset for p, offset in positions.items() if p < SEEDS_FROM}
         moved = {p: offset for p, offset in positions.items() if self._positions.get(p) != offset}
         if not moved or self._clock.monotonic() >= self._whole_at:
             return positions

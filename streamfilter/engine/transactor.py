@@ -51,7 +51,7 @@ from streamfilter.matching.batch import Decided, decide, forgets_first
 from streamfilter.matching.blocking.forgetting import CutBatch, named_removals
 from streamfilter.matching.blocking.retention import EVERYTHING
 from streamfilter.matching.pipeline import accept
-from streamfilter.model import Positions, Record
+from streamfilter.model import Positions, Record, Window
 from streamfilter.quality.live.audit import Audit
 from streamfilter.quality.live.audit_pace import Auditing
 from streamfilter.similarity.sketch import Sketcher
@@ -167,8 +167,7 @@ class Transactor:
             reached=self._reached if len(records) == len(self._held) else None,
             ages=decided.ages,
         )
-        opens = decided.extent.opens
-        header = replace(self._header, window=opens) if opens else None
+        header = self._header_of(decided.extent.opens, after.positions)
         additions = decided.additions and recorded(decided.additions)
         update = Update.encoded(batch, header, additions, removals) if batch else None
         watch.lap("produce")
@@ -197,6 +196,15 @@ class Transactor:
         self._owed = _Owed(update.changes(offset), moved, decided.extent.soon, header)
         return self._apply()
 
+    def _header_of(self, opens: Window | None, positions: Positions) -> Header | None:
+        """Return the header of a batch: it begins a window, or says how far a seed was read."""
+        header, seeds = self._header, self._parts.seeds
+        if seeds is not None:
+            header = replace(header, inputs=seeds.table_at(positions), anew="" if opens else GROWN)
+        elif opens is None:
+            return None
+        return replace(header, window=opens)
+
     def _member(self) -> Member | None:
         """Return our place in the group; None while we have none that could be fenced."""
         member = self._parts.member()
@@ -216,6 +224,8 @@ class Transactor:
         """Do step 9; only for the first records if the others are unreadable yet or too many."""
         progress, index = self.position.progress, self._index
         now = self._clock.wall_milliseconds()
+        if self._parts.seeds is not None and progress.highest_timestamp >= 0:
+            now = self._parts.seeds.now(records, now, progress.highest_timestamp)
         retention, extent, held = self._parts.retention, EVERYTHING, records
         records = records[: self._stretch]
         while True:
@@ -252,7 +262,7 @@ class Transactor:
         assert owed is not None
         watch = Stopwatch(self._clock, self._parts.observer.process.spent)
         try:
-            if owed.header is not None and owed.header.inputs.runs:
+            if owed.header is not None and owed.header.inputs:
                 self._index.remember(FACT, owed.header.inputs.encode())
             applied = self._index.apply(owed.changes)
         except DiskFull as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
 from glob import escape, glob, has_magic
 from importlib import import_module
 from itertools import chain, islice
@@ -21,10 +22,19 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import place_of
 from streamfilter.files.formats.compression import packing_of
 from streamfilter.files.formats.lines import STDIN, InputFile
-from streamfilter.files.formats.protocol import Input, records_of, some_of
+from streamfilter.files.formats.protocol import Input, Stretch, records_of, some_of
 from streamfilter.files.outputs import OutputFile
+from streamfilter.index.input_table import Seed
 from streamfilter.model import Document, Malformed, Record
-from streamfilter.stops import BrokenInput, ConfigError, ExitCode, MissingExtra, Problem, Stop
+from streamfilter.stops import (
+    BrokenInput,
+    ConfigError,
+    ExitCode,
+    MissingExtra,
+    Problem,
+    SchemeMismatch,
+    Stop,
+)
 
 LINES = "lines"
 SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",
@@ -235,3 +245,48 @@ def documents_of(
                         yield reading
                     elif isinstance(reading, Malformed):
                         rejected(record, reading)
+
+
+@dataclass(slots=True)
+class SeedFile:
+    """A file as a seed of a service's index, which is read again at each start of the task."""
+
+    path: str
+    name: str
+    config: Config
+    reader: Reader
+    advanced: Callable[[int], None]  # called with the stored bytes read since its last call
+    _seen: int = 0
+
+    @property
+    def seed(self) -> Seed:
+        """Return the seed from its first line on."""
+        return Seed(self.name)
+
+    def pieces(self, seed: Seed) -> Iterator[Stretch]:
+        """Yield the records from the *seed*'s position on; empty stretches before it.
+
+        Raises `SchemeMismatch`: what was read before is not the same any more.
+        """
+        done, digest, batch = 0, "", self.config.batch
+        with closing(open_input(self.path, self.config, self.reader, name=self.name)) as input_:
+            for stretch in input_.stretches(
+                documents=batch.documents, size=batch.bytes, boundary=seed.lines + 1, summed=True
+            ):
+                done, digest = stretch.end - 1, stretch.digest
+                if done == seed.lines and digest != seed.digest:
+                    raise self._changed(seed)
+                new = [each for each in stretch.records if each.source.offset >= seed.position]
+                self.advanced(max(0, stretch.bytes_read - self._seen))
+                self._seen = max(self._seen, stretch.bytes_read)
+                yield replace(stretch, records=new)
+        if done < seed.position - 1:
+            raise self._changed(seed)
+
+    def _changed(self, seed: Seed) -> SchemeMismatch:
+        return SchemeMismatch(
+            f"{self.path} is not what it was: its first {seed.position - 1} lines are in the index "
+            f"as the seed {seed.name!r}, and they differ now\n"
+            "    cure: bring the file back; lines may only be added at its end. To add the new "
+            "content as another seed, give it another name with --name"
+        )

@@ -148,7 +148,7 @@ def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:
     if kept == first:
         return own
     by = groups.evidence[kept]
-    return {**own, "kept": {"by": "longest", "id": by["id"], **envelope.place(kept)}}
+    return {**own, "kept": {"by": "longest", "id": by["id"], **kept.place}}
 
 
 def _turned(evidence: dict[str, Any], first: Record) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _turned(evidence: dict[str, Any], first: Record) -> dict[str, Any]:
         "matches": [match],
         "matches_truncated": False,
         "canonical_id": evidence["id"],
-        "source": envelope.place(first.source),
+        "source": first.source.place,
     }
     return envelope.with_payload(turned, first.value) if "payload" in evidence else turned
 

@@ -12,7 +12,7 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
 from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.matching.verdict.side_records import Note, SideRecord, Span, read_back
-from streamfilter.model import Record, Source, Verdict
+from streamfilter.model import Record, Verdict
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import ExitCode, Stop, counted
 
@@ -84,8 +84,7 @@ class Withheld:
         evidence, place = found.evidence, found.record.source
         assert evidence is not None
         matches = [
-            {"id": m.id, "similarity": m.similarity} | envelope.place(m.source)
-            for m in evidence.matches
+            {"id": m.id, "similarity": m.similarity} | m.source.place for m in evidence.matches
         ]
         return {
             "verdict": evidence.verdict.value,
@@ -94,8 +93,8 @@ class Withheld:
             "matches": matches,
             "method": evidence.method,
             "time": None if found.record.timestamp < 0 else _time(found.record.timestamp),
-            "source": envelope.place(found.source),
-            "withheld_at": envelope.place(place),
+            "source": found.source.place,
+            "withheld_at": place.place,
             "released": any(a <= place.offset <= b for a, b in self.notes[place.partition]),
         }
 
@@ -108,15 +107,14 @@ class Withheld:
             f"{counted(self.looked_at, 'record')} of {self.topic}, back to {answer['back_to']})"
         ]
         for each in answer["withheld"]:
-            source, place = (_at(Source(**each[name])) for name in ("source", "withheld_at"))
+            source, place = (envelope.located(each[name]) for name in ("source", "withheld_at"))
             gone = ", and was released since" if each["released"] else ""
             lines += [
                 f"verdict     {each['verdict']}: {each['reason']}{gone}",
                 f"  record    {source}, of {each['time']}; withheld to {place}",
             ]
             lines += [
-                f"  match     {m['id']}, similarity {m['similarity']:.4f}, at "
-                f"{_at(Source(m['topic'], m['partition'], m['offset']))}"
+                f"  match     {m['id']}, similarity {m['similarity']:.4f}, at {envelope.located(m)}"
                 for m in each["matches"]
             ]
         return "\n".join(map(inline, lines))
@@ -135,10 +133,6 @@ def _reason(evidence: envelope.Envelope) -> str:
     if match.containment is not None:
         return f"similarity {match.similarity:.4f}, containment {match.containment:.4f} to {other}"
     return f"similarity {match.similarity:.4f} to {other}"
-
-
-def _at(source: Source) -> str:
-    return f"{source.topic}/{source.partition} at {source.offset}"
 
 
 def _time(milliseconds: int) -> str:

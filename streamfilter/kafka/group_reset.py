@@ -72,7 +72,7 @@ def survey(config: Config, admin: AdminClient) -> Found:
     """Return the group's state in Kafka, or raise `Stop`."""
     with asked_once():
         topics = describe(config, admin)
-        members, group = _group(admin, config.kafka.group)
+        members, group = members_of(admin, config.kafka.group)
         read = config.input.among(topics)
         held = {name: _held(admin, name, topics) for name in {*config.topics.values(), *read}}
     waiting = [held[name] or 0 for name in read]
@@ -118,7 +118,7 @@ def _owner_of(value: bytes) -> str:
         return "holds records of something else"
 
 
-def _group(admin: AdminClient, group: str) -> tuple[tuple[str, ...], bool]:
+def members_of(admin: AdminClient, group: str) -> tuple[tuple[str, ...], bool]:
     """Return the members of *group*, and whether the group exists."""
     with kafka_errors(f"asking for the group {group}"):
         answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS)[group]

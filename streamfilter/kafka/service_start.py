@@ -100,11 +100,11 @@ def serve(
         topics=config.input.topics,
     )
     health.report(scheme=config.scheme().fingerprint)
-    start = _Start(config, health, stopping)
+    start = Start(config, health, stopping)
     with explained(config):
         try:
-            factory = _task_factory(config, health, metrics, showcase, start)
-        except _StoppedEarly:
+            factory = task_factory(config, health, metrics, showcase, start)
+        except StoppedEarly:
             return
         metrics.spent("start")
         try:
@@ -116,12 +116,12 @@ def serve(
             factory.crew.close()
 
 
-class _StoppedEarly(Exception):
+class StoppedEarly(Exception):
     """The process must stop before the service has started."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class Start:
     """Waits up to ``kafka.start_timeout`` for a cluster that does not answer yet."""
 
     config: Config
@@ -142,11 +142,11 @@ class _Start:
                 self.clock.sleep(ASK_AGAIN_SECONDS)
             except LogError as error:
                 raise as_stop(error) from error
-        raise _StoppedEarly
+        raise StoppedEarly
 
 
-def _task_factory(
-    config: Config, health: Health, metrics: Metrics, showcase: Showcase, start: _Start
+def task_factory(
+    config: Config, health: Health, metrics: Metrics, showcase: Showcase, start: Start
 ) -> TaskFactory:
     """Check the cluster, report all problems, and return the parts of the service."""
     seed = seed_at(config.index.seed_file)

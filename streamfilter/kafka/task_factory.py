@@ -26,7 +26,7 @@ from streamfilter.engine.start_checks import Names, refuse_lost_changelog
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.index_paths import index_of
-from streamfilter.index.input_table import ONE_TOPIC
+from streamfilter.index.input_table import ONE_TOPIC, Seed
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB
 from streamfilter.kafka.brokers import topic_creation, topics
@@ -68,6 +68,8 @@ class TaskFactory:
     input_id: str  # the input's topic id, or the empty string
     crew: Crew  # worker processes that compute sketches for all tasks
     worker: ThreadWorker = field(default_factory=ThreadWorker)
+    seeds: tuple[Seed, ...] = ()  # what the task reads instead of its input (`seeding.py`)
+    adapted: Callable[[Parts], Parts] = lambda parts: parts
 
     @property
     def tasks(self) -> int:
@@ -95,6 +97,7 @@ class TaskFactory:
     def service(self, *, accept_positions: bool, rewrite_changelog: bool) -> Service:
         """Return the service; it joins the group here."""
         config, tasks = self.config, range(self.tasks)
+        cold = config.index.standby == "cold" or bool(self.seeds)
         with stops(), kafka_errors("joining the group"):
             consumer = clients.consumer(
                 config, self._watched(clients.ownership_properties, "owner")
@@ -126,7 +129,7 @@ class TaskFactory:
             self.observer.process,
             self.clock,
             latency=config.batch.latency.total_seconds(),
-            standbys=None if config.index.standby == "cold" else Standbys(tasks, self._standby),
+            standbys=None if cold else Standbys(tasks, self._standby),
             tasks=len(tasks),
             look=look,
             away=reach.detail,
@@ -180,13 +183,13 @@ class TaskFactory:
             retention=retention_for(config),
             trimming=Trimming(changelog, self.clock, self.observer, plan.names.changelog),
         )
-        return Task(plan, parts, self._store(number), index)
+        return Task(plan, self.adapted(parts), self._store(number), index)
 
     def _names(self, number: int) -> Names:
         config = self.config
         changelog = f"{config.changelog_topic}/{number}"
         where = str(self._store(number).path)
-        inputs = Inputs(config.input.name, several=config.input.several)
+        inputs = Inputs(config.input.name, several=config.input.several, seeds=self.seeds)
         return Names(config.kafka.group, config.input.name, changelog, where, inputs)
 
     def _store(self, number: int) -> IndexDirectory:

@@ -37,6 +37,7 @@ class Rules:
 
     policy: MatchPolicy
     locate: Locate  # turns the two numbers by which the index stores a source into that source
+    trusted: bool = False  # whether new documents are remembered as they are (`seed --trust`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def decide(
     if extent.cut is not None:
         raise CutBatch(prepared.rows[extent.cut])
     tombstones = [] if reread else prepared.tombstones
-    if rules.policy.known_id == "update" and not reread:
+    if rules.policy.known_id == "update" and not (reread or rules.trusted):
         tombstones = sorted([*tombstones, *prepared.versions], key=lambda each: each.row)
     names = prepared.names if tombstones else []
     forgetting = Forgetting.of(
@@ -158,6 +159,7 @@ def decide(
             as_of=index.marks_covering(batch.partitions, batch.offsets) if reread else None,
             extent=extent,
             forgetting=forgetting,
+            trusted=rules.trusted and not reread,
         )
     unique = judgement.unique if judgement else np.zeros(0, np.bool_)
     outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)

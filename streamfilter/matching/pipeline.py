@@ -127,6 +127,7 @@ def judge(
     as_of: Sequence[BatchMark | None] | None = None,
     extent: Extent = EVERYTHING,
     forgetting: Forgetting = NO_TOMBSTONES,
+    trusted: bool = False,
 ) -> Judgement:
     """Decide every document of *batch* as if they had arrived one at a time.
 
@@ -137,7 +138,7 @@ def judge(
 
     New documents are judged with *extent* and *forgetting*. A forgotten document is no candidate,
     and takes no place among those compared. If a tombstone frees a place that another document of
-    the batch needs, `CutBatch` is raised.
+    the batch needs, `CutBatch` is raised. *trusted* documents are unique, whatever they match.
     """
     ours = batch.documents(sketches.contents, number=number, first_ordinal=first_ordinal)
     found = lookup(
@@ -150,7 +151,15 @@ def judge(
         extent=extent,
         forgetting=forgetting,
     )
-    return settle(ours, sketches, found, policy, locate=locate, first_ordinal=first_ordinal)
+    return settle(
+        ours,
+        sketches,
+        found,
+        policy,
+        locate=locate,
+        first_ordinal=first_ordinal,
+        trusted=trusted,
+    )
 
 
 def settle(
@@ -161,9 +170,12 @@ def settle(
     *,
     locate: Locate,
     first_ordinal: int,
+    trusted: bool = False,
 ) -> Judgement:
     """Decide every document of *ours* from what was *found*, as `judge` does."""
     rounds = _Rounds(ours, sketches, found, policy, locate, first_ordinal)
+    if trusted:
+        rounds.trust()
     return rounds.judgement()
 
 
@@ -195,15 +207,15 @@ class _Rounds:
             kept=found.kept,
         )
         judged: Flags = np.asarray(present.any(axis=1))
-        self._undecided = judged
+        self._undecided = self._judged = judged
         self._shared_names: SharedNames | None = None
         self._unique = np.zeros(len(ours), np.bool_)  # (n,) of unsettled rows a guess
         self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
         """(n,) counts of `Asked`, for settled rows."""
         self._too_old = found.too_old.copy()
         """(n,) candidates that are too old to match; those of the batch for settled rows."""
-        short = SHORT.get(policy.short_text, UNIQUE)
-        self._decisions = [UNIQUE if each else short for each in judged.tolist()]
+        self._unmatched = SHORT.get(policy.short_text, UNIQUE), UNIQUE
+        self._decisions = [self._unmatched[each] for each in judged.tolist()]
         self._remembers: Flags = judged | found.kept
         """(n,) rows that are remembered if nothing makes them duplicates."""
         self._by_id = policy.by_id
@@ -212,6 +224,11 @@ class _Rounds:
         self._outcomes: list[tuple[Outcome, Flags]] = []
         self._alike: defaultdict[int, set[int]] = defaultdict(set)
         """Undecided row → the earlier rows that match it; `STORED` for documents of the index."""
+
+    def trust(self) -> None:
+        """Decide all rows: those that can be remembered are unique."""
+        self._unique, self._undecided = self._remembers.copy(), np.zeros(len(self._ours), np.bool_)
+        self._decisions = [self._unmatched[each] for each in self._judged.tolist()]
 
     def _take_known_names(self, same_name: I64) -> None:
         """Decide the rows with a name that the index knows; others may share one in the batch."""

@@ -103,10 +103,11 @@ class Interruption(threading.Event):
         self._came = self._came or any(number in SIGNALS for number in numbers)
         return self._came
 
-    def obey(self) -> None:
-        """Raise `Interrupted` if a stop was requested."""
+    def obey(
+        self, message: str = "stopped; the outputs are as they were, run it again to finish"
+    ) -> None:
+        """Raise `Interrupted` with *message* if a stop was requested."""
         if self._heard is not None:
-            message = "stopped; the outputs are as they were, run it again to finish"
             raise Interrupted(message, exit_code=SIGNALS[signal.Signals(self._heard)])
 
 

@@ -187,7 +187,7 @@ class Replay:
             self._writers = {batch.writer}
 
     def _head(self, entry: Entry, header: Header) -> None:
-        self._inputs = header.inputs if header.inputs.runs else self._inputs
+        self._inputs = header.inputs or self._inputs
         if header.anew in (BEGIN, END):
             self._anew = header.anew == BEGIN
             if self._next is None and header.window is None:
@@ -239,7 +239,7 @@ class Replay:
         changes = Changes(progress, self._additions(entry.offset), marks, removals, self._opens)
         while True:
             try:
-                if self._inputs.runs:  # it is committed, even if the write fails
+                if self._inputs:  # it is committed, even if the write fails
                     self._index.remember(FACT, self._inputs.encode())
                 self._index.apply(changes)
                 break

@@ -91,6 +91,8 @@ class TaskStart:
             partitions = inputs.take(numbered, self.layout, plan.number)
             committed = inputs.renumbered(committed, before)
             position = yield from self._position(opened, committed, partitions)
+        if parts.seeds is not None:
+            position = parts.seeds.joined(position)
         parts.forwarder.place_by(self.layout)
         parts.incoming.refusals.begin_at(position.positions)
         source.assign(position.positions)
@@ -194,7 +196,7 @@ class TaskStart:
             if len(topics) != 1:
                 raise start_checks.refuse_unnumbered(names, topics)
             count = max(index.progress.positions or {0: 0}) + 1
-            table = InputTable((InputTopic(topics[0], remembered, count),))
+            table = replace(table, runs=(InputTopic(topics[0], remembered, count),))
         for topic in self.layout.topics:
             known = table.topics.get(topic.name, topic)
             if known.partitions > topic.partitions:

@@ -314,7 +314,7 @@ def changelog_shrunk(story: Story, p: int) -> Repair | None:
     if shorter is None or not _working(story, p):
         return None
     spans = read_batches(shorter)[-1].spans
-    if not any(offsets[q] > end for q, (_, end) in spans.items()):
+    if not any(offsets.get(q, 0) > end for q, (_, end) in spans.items()):
         return None  # rewound to before the cut: nothing that is left could tell
     return _swap(story, CHANGELOG, task, shorter)
 

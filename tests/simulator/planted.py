@@ -11,7 +11,7 @@ import pytest
 
 from streamfilter.documents import reader
 from streamfilter.engine import start_checks, transaction, transactor, writer_check
-from streamfilter.engine.batches import inputs, micro_batches, refusals
+from streamfilter.engine.batches import inputs, micro_batches, refusals, seeding
 from streamfilter.engine.messages import changelog_header, forwarding
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.task_position import TaskPosition
@@ -624,6 +624,30 @@ def a_changelog_may_begin_with_further_topics(patch: pytest.MonkeyPatch) -> None
     only_in_worlds(patch, rates=CALM, tasks=1, several=True)
 
 
+def a_seed_is_read_twice(patch: pytest.MonkeyPatch) -> None:
+    """A seed that is run again does not ask how far it was read."""
+    real = seeding.SeedSource._now_read
+
+    def from_its_beginning(self: Any) -> Any:
+        return {n: input_table.Seed(seed.name) for n, seed in real(self).items()}
+
+    patch.setattr(seeding.SeedSource, "_now_read", from_its_beginning)
+    only_in_worlds(patch, rates={**CALM, "crash": 0.05}, tasks=1, digests=(), seeds=4)
+
+
+def a_window_forgets_how_far_seeds_were_read(patch: pytest.MonkeyPatch) -> None:
+    """The header that begins a window has no table, and trimming deletes the others."""
+    real = transactor.Transactor._header_of
+
+    def header_of(self: Any, opens: Any, positions: Any) -> Any:
+        header = real(self, opens, positions)
+        return header and replace(header, inputs=input_table.ONE_TOPIC) if opens else header
+
+    patch.setattr(transactor.Transactor, "_header_of", header_of)
+    shape = {"retentions": (Retention(documents=2, least=2),), "several": False, "forgets": 0.0}
+    only_in_worlds(patch, rates=CALM, tasks=1, digests=(), seeds=4, **shape)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -676,5 +700,7 @@ PLANTED = tuple(
         (topics_are_numbered_by_name, "changelog"),
         (a_restore_does_not_hear_of_topics, "stop"),
         (a_changelog_may_begin_with_further_topics, "changelog"),
+        (a_seed_is_read_twice, "changelog"),
+        (a_window_forgets_how_far_seeds_were_read, "changelog"),
     )
 )

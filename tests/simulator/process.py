@@ -22,10 +22,11 @@ from streamfilter.engine.start_checks import Names
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT
+from streamfilter.index.input_table import NUMBERS_MAX, Seed
 from streamfilter.index.protocol import Index
 from streamfilter.matching.batch import Rules
 from streamfilter.matching.verdict.policy import MatchPolicy
-from streamfilter.model import Source
+from streamfilter.model import SEEDS_FROM, Source
 from streamfilter.process.health import State
 from streamfilter.quality.live.audit import Rates
 from streamfilter.quality.live.audit_scan import Round
@@ -39,8 +40,10 @@ from streamfilter.tasks.task import Task
 from tests.simulator.cluster.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
 from tests.simulator.cluster.membership import SimClock, SimMembership
 from tests.simulator.disk import Disk, SimStore
+from tests.simulator.seeds import SimSeed, reading
 from tests.simulator.texts import SEED, THRESHOLD, scheme
 from tests.simulator.world import SOCKET_SECONDS, TRANSACTION_SECONDS, Crash, Failure, Life, World
+from tests.truth.changelog import SEED_NAMES
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 
 T = TypeVar("T")
@@ -152,6 +155,8 @@ class Process:
             rewrites=rewrites,
             retention=retention,
         )
+        world = self.world
+        life.reads_seeds = bool(world.seeds) and not world.calm and world.seeding.random() < 0.4
         self.life = life
         kept = f", and keeps {retention}" if retention.limited else ""
         self.world.tell(life.name, f"starts{kept}")
@@ -181,6 +186,9 @@ class Process:
         assert life is not None
         assert service is not None
         self._guarded(life, service.turn)
+        if life.seeds is not None and life.seeds.done and self.life is life:
+            self.world.tell(life.name, "has read the seeds")
+            self.stop()
 
     def stop(self) -> None:
         """Ask it to finish and leave, as SIGTERM does."""
@@ -232,8 +240,14 @@ class Process:
     def _scheme(self) -> Scheme:
         return scheme(self.world.shape.digests)
 
+    @property
+    def _seeds(self) -> tuple[Seed, ...]:
+        """Return the seeds that this life reads; the first has the highest number."""
+        reads = self.life is not None and self.life.reads_seeds
+        return tuple(map(Seed, SEED_NAMES)) if reads else ()
+
     def _names(self, number: int) -> Names:
-        inputs = Inputs("topics", several=self.world.shape.several)
+        inputs = Inputs("topics", several=self.world.shape.several, seeds=self._seeds)
         return Names("group", INPUT, f"{CHANGELOG}/{number}", self.disks[number].name, inputs)
 
     def _standbys(self, life: Life, clock: SimClock) -> Standbys:
@@ -293,7 +307,7 @@ class Process:
             ),
             forwarder=_forwarder(self.world.partitions, self._scheme),
             rules=Rules(policy(shape.updates, self._scheme), partial(_locate, several)),
-            inputs=several or Inputs(INPUT),
+            inputs=several or Inputs(INPUT, seeds=self._seeds),
             bounds=BatchLimits(
                 documents=shape.batch,
                 size=1_000_000,
@@ -305,6 +319,14 @@ class Process:
             pace=Pace(clock, TRANSACTION_SECONDS),
             worker=SimWorker(self.world.rng),
         )
+        if life.reads_seeds:
+            lines = [self.world.seeds[n] for n in sorted(self.world.seeds, reverse=True)]
+            readers = [
+                SimSeed(name, [each.record for each in one], self.world.seeding)
+                for name, one in zip(SEED_NAMES, lines, strict=True)
+            ]
+            parts = reading(parts, readers)
+            life.seeds = parts.seeds
         return Task(plan, parts, SimStore(self.world, life, self.disks[number]), index)
 
 
@@ -338,6 +360,8 @@ def _destinations(partitions: int) -> Destinations:
 
 def _locate(several: Inputs | None, number: int, offset: int) -> Source:
     """Return the source as the world names it: a partition, even if that is a topic of its own."""
+    if number >= SEEDS_FROM:
+        return Source(SEED_NAMES[NUMBERS_MAX - 1 - number], number, offset)
     partition = number if several is None else int(several.spot(number)[0][1:])
     return Source(INPUT, partition, offset)
 

@@ -10,6 +10,7 @@ from tests.simulator import chapters, events, oracle
 from tests.simulator.cluster.broker import Txn
 from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.simulator.process import CANDIDATES, Process
+from tests.simulator.seeds import draw_seeds
 from tests.simulator.texts import THRESHOLD, draw, forgetting, scheme, sketch_of, source, valued
 from tests.simulator.world import FAR_FUTURE, Shape, World
 from tests.support.arrivals import arrival
@@ -55,6 +56,10 @@ class Story:
         self._families = self.world.rng.choice((1, 2, 4, 10))
         if self.shape.template:
             self._families = 0
+        if self.shape.seeds:
+            drawn = draw_seeds(self.world.seeding, self._families, self.shape.seeds)
+            self.world.seeds = drawn
+            self.skipped |= {(number, 0): 1 for number in drawn}  # lines begin at 1
         # Of its own: what else befalls a seed stays as it was without it.
         self._oblivion = random.Random(seed ^ OBLIVION)
         self.losses = random.Random(seed ^ LOSSES)
@@ -104,6 +109,7 @@ class Story:
         one = draw(self.rng, self._families, place, len(known), timestamp=timestamp)
         if self.shape.forgets:
             ids = [each.id for q in self.partitions_of(self.task_of(p)) for each in self.inputs[q]]
+            ids += [each.id for lines in self.world.seeds.values() for each in lines]
             one = forgetting(self._oblivion, one, ids, self.shape.forgets)
         one = valued(self._values, one, scheme(self.shape.digests))
         known.append(one)
@@ -265,7 +271,7 @@ class Story:
                 else each
                 for each in known
             ]
-            for p, known in self.inputs.items()
+            for p, known in (self.inputs | self.world.seeds).items()
         }
 
     def _segments(self, p: int) -> Iterator[tuple[int, int]]:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from streamfilter.engine.batches.seeding import SeedSource
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import InputTopic
 from tests.simulator.cluster.broker import Broker
 from tests.simulator.cluster.group import Group
 from tests.truth.changelog import Failure
-from tests.truth.history import DEAD, DUPLICATES, UNIQUE
+from tests.truth.history import DEAD, DUPLICATES, UNIQUE, Input
 
 CALL_SECONDS = 0.002
 """What any call takes."""
@@ -32,6 +33,7 @@ TEMPLATES, SEVERAL = 1 << 43, 1 << 48
 UPDATES = 1 << 46
 WITHIN = 1 << 48
 DIGESTS = 1 << 49
+SEEDS = 1 << 51
 STORED = (
     ("scope /tenant",), ("agree /date",), ("scope /tenant", "agree /date"), ("also /url",),
     ("also /url",), ("agree /date", "also /url"), ("scope /tenant", "also /date", "also /url"),
@@ -88,6 +90,10 @@ class Life:
     rewrites: bool = False
     retention: Retention = UNLIMITED
     rotted: bool = False
+    reads_seeds: bool = False
+    """Whether it reads the seeds instead of the input."""
+    seeds: SeedSource | None = None
+    """Those that it reads, once it has the task."""
     inputs: int = 0
     """Partitions of the input that it has heard of."""
 
@@ -128,6 +134,8 @@ class Shape:
     """Each input partition is a topic of its own, by the name that `World.topics` has for it."""
     digests: tuple[str, ...]
     """What is stored beside a text: its scope, and what a match must agree in."""
+    seeds: int = 0
+    """Most lines of each seed; 0: there are none."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -171,6 +179,10 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     )
     if shape.tasks == 1 and random.Random(seed ^ SEVERAL).random() < 0.3:
         shape = replace(shape, several=True)
+    seeding = random.Random(seed ^ SEEDS)
+    if shape.tasks == 1 and not shape.digests and seeding.random() < 0.2:
+        thin = shape.thin and shape.thin + 1  # each batch of a seed has a header
+        shape = replace(shape, seeds=seeding.choice((1, 4, 9)), thin=thin)
     return replace(shape, **TEMPLATE) if random.Random(seed ^ TEMPLATES).random() < 0.02 else shape
 
 
@@ -212,6 +224,9 @@ class World:
     shape: Shape = field(init=False)
     partitions: int = field(init=False)
     """Of the input now; an operator may add one."""
+    seeds: dict[int, list[Input]] = field(default_factory=dict)
+    """The documents of the seeds, by their numbers."""
+    seeding: random.Random = field(init=False)
     topics: list[str] = field(init=False)
     """The topic of each input partition, if they are several."""
     hidden: set[str] = field(default_factory=set)
@@ -237,6 +252,7 @@ class World:
     def __post_init__(self) -> None:
         self.rng, self.stamps = random.Random(self.seed), random.Random(self.seed ^ STAMPS)
         self.growths = random.Random(self.seed ^ GROWTHS)
+        self.seeding = random.Random(self.seed ^ SEEDS)
         self.shape = draw_shape(self.rng, self.seed)
         self.partitions = self.shape.partitions
         self.topics = [f"m{p}" for p in range(self.partitions)]

@@ -17,6 +17,9 @@ _BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
 
 Place = tuple[int, int]
 """Partition and offset of an input record."""
+SEED_NAMES = ("old0", "old1")
+SEEDS_FROM, SEEDS_TO = 64_536, 65_535
+""""Numbers of seeds: the first has the last one."""
 
 
 class Failure(AssertionError):
@@ -72,18 +75,24 @@ def read_batches(changelog: Log) -> list[Batch]:
     anew: int | None = None
     """The batch that comes next of what is written anew; -1: any, None: nothing is."""
     topics: list[str] = []
+    seeds: list[list[Any]] = []
     for count, (offset, value) in enumerate(changelog.committed(0)):
         kind = value[1]
         told: dict[str, Any] = json.loads(value[2:]) if kind == HEADER else {}
         part, window = told.get("anew", ""), told.get("window")
-        named = [run[0] for run in told.get("inputs", [])]
-        grows = len(named) > len(topics)
-        if kind == HEADER and (named[: len(topics)] != topics or bool(named) != (value[0] == 6)):
+        table = told.get("inputs", [])
+        runs, read = (table["topics"], table["seeds"]) if isinstance(table, dict) else (table, [])
+        named = [run[0] for run in runs]
+        grows = len(named) > len(topics) or (read != seeds and window is None)
+        version = 7 if read else 6 if named else value[0] if value[0] < 6 else 0
+        if kind == HEADER and (named[: len(topics)] != topics or value[0] != version):
             raise Failure("changelog", f"offset {offset} numbers {named}, before it {topics}")
+        if kind == HEADER and len(read) < len(seeds):
+            raise Failure("changelog", f"offset {offset} has the seeds {read}, before it {seeds}")
         alone = grows and count > 0 and anew is None and part not in ("begin", "end")
         if kind == HEADER and (part == "grown") != alone:
             raise Failure("changelog", f"offset {offset} numbers {named} as {part!r}")
-        topics = named or topics
+        topics, seeds = named or topics, read or seeds
         if count == 0 and kind != HEADER:
             raise Failure("changelog", f"offset {offset} holds a record of kind {kind}")
         if part in ("begin", "end"):
@@ -108,6 +117,10 @@ def read_batches(changelog: Log) -> list[Batch]:
             spans = {p: (a, b) for p, a, b in _SPAN.iter_unpack(body[_BATCH.size : end])}
             horizon = int.from_bytes(body[end : end + 8], "little")
             assert len(spans) == count
+            for seed, (*_, position, _, _) in enumerate(seeds):
+                _, end_ = spans.get(SEEDS_TO - seed, (0, position))
+                if end_ != position:
+                    raise Failure("changelog", f"batch {number} and its header differ: {seeds}")
             time = time if value[0] in (AGED, DATED) else -1
             age = opens, horizon, time, _ages(body[end + 8 :], spans, after - first)
             batch = Batch(number, first, after, spans, documents, forgotten, *age)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamfilter.model import Headers
-from tests.truth.changelog import Place
+from tests.truth.changelog import SEED_NAMES, SEEDS_TO, Place
 from tests.truth.history import UNIQUE, Expected
 
 OURS = "__streamfilter."
@@ -40,7 +40,7 @@ def difference(
     """
     said, plain = _parted(record.headers, forwarded=topic == UNIQUE)
     matches = [
-        (each["id"], each["similarity"], each["bands"], (each["partition"], each["offset"]))
+        (each["id"], each["similarity"], each["bands"], _place(each))
         for each in json.loads(said.get("matches") or "[]")
     ]
     for _, _, _, at in matches:
@@ -51,6 +51,12 @@ def difference(
         if expected[at].ordinal < want.horizon and not again:
             return "forgotten", f"was matched with {at}, which was forgotten"
     return None if again else _misjudged(topic, record, want, said, plain, matches)
+
+
+def _place(match: Mapping[str, Any]) -> Place:
+    if "seed" in match:
+        return SEEDS_TO - SEED_NAMES.index(match["seed"]), match["line"]
+    return match["partition"], match["offset"]
 
 
 def _misjudged(

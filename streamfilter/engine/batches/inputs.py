@@ -1,20 +1,21 @@
-"""The numbers of one task's input partitions, if it reads several topics (`index.input_table`)."""
+"""The numbers of one task's input partitions (`index.input_table`): of several topics, of seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from streamfilter.engine.ports import Layout
-from streamfilter.index.input_table import ONE_TOPIC, InputTable, Spot
-from streamfilter.model import Positions, Source
+from streamfilter.index.input_table import ONE_TOPIC, InputTable, Seed, Spot
+from streamfilter.model import SEEDS_FROM, Positions, Source
 
 
 class Inputs:
     """The numbers of one task. They change with each start of the task."""
 
-    def __init__(self, topic: str, *, several: bool = False) -> None:
-        """Begin without numbers; with one *topic* they are its partitions."""
-        self.topic, self.several = topic, several
+    def __init__(self, topic: str, *, several: bool = False, seeds: Sequence[Seed] = ()) -> None:
+        """Begin without numbers; with one *topic* they are its partitions. *seeds* are read now."""
+        self.topic, self.several, self._seeds = topic, several, seeds
+        self._seeded: Mapping[int, Seed] = {}
         self.table = ONE_TOPIC
         self.present: frozenset[int] = frozenset()  # of several topics: numbers that exist now
         self._spots: list[Spot] = []
@@ -22,9 +23,10 @@ class Inputs:
 
     def take(self, table: InputTable, layout: Layout, task: int) -> tuple[int, ...]:
         """Number the partitions of *layout* by *table*; return those that *task* reads."""
+        self.table = table.extended(layout.topics if self.several else ()).seeded(self._seeds)
+        self._seeded = self.table.by_number
         if not self.several:
             return layout.read_by(task)
-        self.table = table.extended(layout.topics)
         self._spots = self.table.spots
         self._numbers = {spot: number for number, spot in enumerate(self._spots)}
         self.present = frozenset(
@@ -35,12 +37,14 @@ class Inputs:
         return tuple(sorted(self.present))
 
     def spot(self, number: int) -> Spot:
-        """Return topic and partition of a *number*."""
+        """Return topic and partition of a *number*; of a seed, its name and that number."""
+        if number >= SEEDS_FROM:
+            return self._seeded[number].name, number
         return self._spots[number] if self.several else (self.topic, number)
 
     def renumbered(self, positions: Positions, before: InputTable) -> Positions:
         """Return *positions* that were numbered by another table."""
-        if not self.several or before == self.table:
+        if not self.several or before.runs == self.table.runs:
             return positions
         spots = before.spots
         return {self._numbers[spots[number]]: offset for number, offset in positions.items()}
@@ -64,8 +68,8 @@ class Inputs:
         return {number: offset for number, offset in positions.items() if self.exists(number)}
 
     def exists(self, number: int) -> bool:
-        """Return whether the partition with this *number* exists now."""
-        return not self.several or number in self.present
+        """Return whether the partition with this *number* exists now; a seed is none."""
+        return number < SEEDS_FROM and (not self.several or number in self.present)
 
     def locate(self, number: int, offset: int) -> Source:
         """Return the source of a document, as its evidence spells it."""

@@ -47,7 +47,7 @@ from streamfilter.index.errors import FormatError
 from streamfilter.index.format import ORDINAL_MAX, decode_documents, encode_documents
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents, Removals
-from streamfilter.model import BatchMark, Positions, Span
+from streamfilter.model import SEEDS_FROM, BatchMark, Positions, Span
 from streamfilter.similarity.columns import I64, Widths
 from streamfilter.similarity.sketch import Sketches
 
@@ -76,8 +76,12 @@ class BatchRecord:
 
     @property
     def positions(self) -> Positions:
-        """Return the next offset of every input partition after this batch."""
-        return {span.partition: span.end for span in self.mark.spans}
+        """Return the next offset of every input partition after this batch.
+
+        The position of a seed is in the header's table (`index.input_table.Seed`).
+        """
+        ends = {span.partition: span.end for span in self.mark.spans}
+        return {number: end for number, end in ends.items() if number < SEEDS_FROM}
 
     @property
     def stored_mark(self) -> BatchMark:

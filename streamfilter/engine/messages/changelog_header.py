@@ -30,6 +30,7 @@ ANEW = 5  # version of a header that begins or ends a rewrite, which repeats ear
 SEVERAL = 6
 """Version of a header with a table of several input topics, perhaps also of a
 rewrite. A version that ignored the table would take its numbers for partitions of one topic."""
+SEEDED = 7  # version of a header whose table has seeds: an older version would lose them
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 BEGIN, END, GROWN = "begin", "end", "grown"
 REWRITING = bytes([ANEW, HEADER])  # the first bytes of such a header, with one input topic
@@ -51,7 +52,8 @@ class Header:
     anew: str = ""
     """`BEGIN` or `END` of a rewrite. `GROWN`: it only has a table of further inputs; a changelog
     that begins with it lost its beginning. Empty: it opens a changelog or a window."""
-    inputs: InputTable = ONE_TOPIC  # the numbers of several input topics; empty: there is one topic
+    inputs: InputTable = ONE_TOPIC
+    """The numbers of several input topics, and the seeds; empty: one topic, and no seed."""
 
 
 def kind_of(value: bytes) -> int:
@@ -59,13 +61,13 @@ def kind_of(value: bytes) -> int:
     if len(value) < PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
     version, kind = PREFIX.unpack_from(value)
-    if not VERSION <= version <= SEVERAL:
+    if not VERSION <= version <= SEEDED:
         raise FormatError(
-            f"a changelog record of version {version}; this streamfilter reads up to {SEVERAL}"
+            f"a changelog record of version {version}; this streamfilter reads up to {SEEDED}"
         )
     if kind not in (HEADER, DOCUMENT, BATCH, FORGET):
         raise FormatError(f"a changelog record of unknown type {kind}")
-    if version != VERSION and kind != (HEADER if version in (ANEW, SEVERAL) else BATCH):
+    if version != VERSION and kind != (HEADER if version >= ANEW else BATCH):
         raise FormatError(f"a changelog record of type {kind} has no version {version}")
     return int(kind)
 
@@ -85,8 +87,9 @@ def encode_header(header: Header) -> bytes:
     if header.anew:
         ours[PART] = header.anew
     version = ANEW if header.anew else VERSION
-    if header.inputs.runs:
-        ours[INPUTS], version = header.inputs.as_json(), SEVERAL
+    if header.inputs:
+        ours[INPUTS] = header.inputs.as_json()
+        version = SEEDED if header.inputs.seeds else SEVERAL
     fields = json.loads(header.identity) | ours
     body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return PREFIX.pack(version, HEADER) + body
@@ -105,17 +108,20 @@ def decode_header(value: bytes) -> Header:
     if type(cap) is not int or not 0 <= cap <= BUCKET_CAP_MAX:
         raise FormatError(f"a header record has the bucket_cap {cap!r}")
     anew = fields.get(PART, "")
-    parts = {ANEW: (BEGIN, END), SEVERAL: ("", BEGIN, END, GROWN)}.get(value[0], ("",))
+    every = "", BEGIN, END, GROWN
+    parts = {ANEW: (BEGIN, END), SEVERAL: every, SEEDED: every}.get(value[0], ("",))
     if anew not in parts:
         raise FormatError(f"a header record is the part {anew!r} of a rewrite")
     window = _decoded_window(fields.get(WINDOW))
-    inputs = decode_table(fields.get(INPUTS)) if value[0] == SEVERAL else ONE_TOPIC
+    inputs = decode_table(fields.get(INPUTS)) if value[0] >= SEVERAL else ONE_TOPIC
+    if bool(inputs.seeds) is not (value[0] == SEEDED):
+        raise FormatError(f"a header record of version {value[0]} has {len(inputs.seeds)} seeds")
     return Header(body, str(fields.get(GROUP, "")), cap, window, anew, inputs)
 
 
 def part_of(value: bytes) -> str:
     """Return `Header.anew` of a header that can have it, else ''. Raise `FormatError`."""
-    headed = value[:2] in (REWRITING, bytes([SEVERAL, HEADER]))
+    headed = value[1:2] == bytes([HEADER]) and value[0] >= ANEW
     return decode_header(value).anew if headed else ""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from streamfilter.model import Decision, Malformed, Match, Record, Source, Verdict
+from streamfilter.model import SEEDS_FROM, Decision, Malformed, Match, Record, Source, Verdict
 
 SCHEMA = 1  # version of the envelope; raised when a field changes its meaning or is removed
 
@@ -36,17 +36,21 @@ Json = dict[str, Any]
 class SourcePlace(msgspec.Struct, frozen=True):
     """Where a record came from, as an envelope spells it."""
 
-    topic: str
-    partition: int
-    offset: int
+    topic: str = ""
+    partition: int = SEEDS_FROM
+    offset: int = 0
+    seed: str = ""
+    line: int = 0
 
     @property
     def source(self) -> Source:
         """Return it as the model's `Source`."""
+        if self.seed:
+            return Source(self.seed, SEEDS_FROM, self.line)
         return Source(self.topic, self.partition, self.offset)
 
 
-class Matched(SourcePlace, frozen=True):
+class Matched(SourcePlace, frozen=True, kw_only=True):
     """One match of an envelope."""
 
     id: str
@@ -93,7 +97,7 @@ def evidence(
         "canonical_id": best["id"],  # the document forwarded in its place
         "scheme": scheme,
         "p_false_positive": p_false_positive(decision),
-        "source": place(source),
+        "source": source.place,
     }
 
 
@@ -144,7 +148,7 @@ def rejection(malformed: Malformed, *, source: Source) -> Json:
             "code": malformed.code.value,
             "message": malformed.message,
         },
-        "source": place(source),
+        "source": source.place,
     }
 
 
@@ -179,12 +183,17 @@ def _match(match: Match) -> Json:
     if match.containment is not None:
         fields["containment"] = similarity(match.containment)
     fields["bands"] = match.bands
-    return fields | place(match.source)
+    return fields | match.source.place
 
 
 def place(source: Source) -> Json:
     """Return where a record came from, as evidence spells it."""
-    return {"topic": source.topic, "partition": source.partition, "offset": source.offset}
+    return {**source.place}
+
+
+def located(place: Json) -> Source:
+    """Return the source that evidence spells as *place*, perhaps with other fields."""
+    return msgspec.convert(place, SourcePlace).source
 
 
 @lru_cache(maxsize=SHARES)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
-from streamfilter.model import Decision, Headers, Record, Source, Verdict
+from streamfilter.model import SEEDS_FROM, Decision, Headers, Record, Source, Verdict
 
 PREFIX = "__streamfilter."
 THEIRS = PREFIX + "input."  # new prefix of input headers that look like ours
@@ -29,11 +29,16 @@ def evidence_headers(
         about += (
             ("__streamfilter.match.id", own),
             ("__streamfilter.match.similarity", _number(found[0]["similarity"])),
-            ("__streamfilter.match.topic", place.topic.encode()),
-            ("__streamfilter.match.partition", b"%d" % place.partition),
-            ("__streamfilter.match.offset", b"%d" % place.offset),
-            ("__streamfilter.matches", envelope.encode(found)),
         )
+        if place.partition < SEEDS_FROM:
+            about += (
+                ("__streamfilter.match.topic", place.topic.encode()),
+                ("__streamfilter.match.partition", b"%d" % place.partition),
+                ("__streamfilter.match.offset", b"%d" % place.offset),
+            )
+        else:
+            about += our_headers((f"match.{name}", each) for name, each in place.place.items())
+        about += (("__streamfilter.matches", envelope.encode(found)),)
     if decision.method in _BY_NAME:
         about += (_BY_NAME[decision.method],)
     if decision.matches_truncated:

@@ -104,8 +104,8 @@ class Showcase:
             "similarity": round(match.similarity, 6),
             "method": pair.decision.method,
             "bands": match.bands,
-            "source": _place(pair.record.source),
-            "match_source": _place(match.source),
+            "source": str(pair.record.source),
+            "match_source": str(match.source),
             "release": _release(pair.record),
             "text": self._text(pair.record),
             "match_text": self._text(pair.original),
@@ -131,10 +131,6 @@ def _latest(outcomes: Sequence[Decision | Unjudged | Malformed]) -> list[int]:
 
 def _is(outcome: Decision | Unjudged | Malformed, verdict: Verdict) -> bool:
     return isinstance(outcome, Decision) and outcome.verdict is verdict
-
-
-def _place(source: Source) -> str:
-    return f"{source.topic}/{source.partition} at {source.offset}"
 
 
 def _release(record: Record) -> str:

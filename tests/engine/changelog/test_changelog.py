@@ -267,7 +267,7 @@ def test_a_header_tells_the_numbers_of_several_topics_and_one_of_one_topic_is_as
     alone = encode_header(Header(identity().encode(), "ours", 5))
     assert alone[0] == 1
     assert b"inputs" not in alone
-    with pytest.raises(Stop, match="more than 65536 partitions"):
+    with pytest.raises(Stop, match="more than 64536 partitions"):
         TOPICS.extended([InputTopic("a", "", 65_536)])
 
 

@@ -1,0 +1,247 @@
+"""A task that reads seeds: documents of earlier enter the index and the changelog.
+
+A seed is one more input partition of the task, with a number from 65,535 downward. Its batches go
+through the same steps as those of the input, in the group's transactions. They differ in three
+things: the source (`SeedSource`), no record leaves (`NoOutputs`), and each batch has a header. The
+header's table says how far each seed was read, so a seed that was killed goes on there.
+
+Example: a file of five lines, two of them in the index. Its transaction writes a header with the
+position 6, three documents and a batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from streamfilter.documents.rows import place_of
+from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.filter_observer import FilterObserver, Moved
+from streamfilter.engine.ports import Layout, Outgoing, RecordSource
+from streamfilter.engine.task_position import TaskPosition
+from streamfilter.index.input_table import InputTable, Seed
+from streamfilter.index.protocol import Applied
+from streamfilter.matching.batch import Decided
+from streamfilter.model import SEEDS_FROM, Malformed, Positions, Record, Source
+from streamfilter.stops import BrokenInput
+
+put = object.__setattr__  # a row of a table has no constructor that could set a field again
+
+
+class Piece(Protocol):
+    """Consecutive records of a seed."""
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Return the records; their sources need only the right offsets."""
+
+    @property
+    def end(self) -> int:
+        """Return the position after it."""
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of everything before `end`; empty: none."""
+
+
+class SeedReader(Protocol):
+    """Reads one seed, as often as the task starts."""
+
+    @property
+    def seed(self) -> Seed:
+        """Return its name, what it is, and where it begins."""
+
+    def pieces(self, seed: Seed) -> Iterator[Piece]:
+        """Yield the records from the *seed*'s position on, in small pieces, also empty ones.
+
+        Raises `Stop`: it is not what it was, or cannot be read.
+        """
+
+
+@dataclass(slots=True)
+class SeedCounts:
+    """The counts of one run of `seed`; a batch counts when it is committed."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    broken: str = ""  # the first record that cannot be read, and why
+    old: int = 0  # documents older than the retention
+
+    @property
+    def documents(self) -> int:
+        """Return how many records were read."""
+        return self.verdicts.total() + self.old
+
+
+class SeedSource:
+    """`ports.RecordSource` of seeds; the group's offsets stay those of the *input_*."""
+
+    def __init__(
+        self,
+        input_: RecordSource,
+        inputs: Inputs,
+        readers: Sequence[SeedReader],
+        counts: SeedCounts,
+        *,
+        retention: int | None,
+    ) -> None:
+        """Read one seed after the other, without documents older than *retention* (ms)."""
+        self._input, self._inputs, self._counts = input_, inputs, counts
+        self._readers = {reader.seed.name: reader for reader in readers}
+        self._retention, self._oldest = retention, -1
+        self._queue: deque[Record] = deque()
+        self._reached: Positions = {}
+        self._end: Positions = {}  # of the piece in the queue
+        self._sums: dict[int, list[tuple[int, str]]] = {}
+        """Number → (lines, their digest), rising."""
+        self._passed: Positions = {}  # up to where old documents were counted
+        self._handed: Positions = {}
+        self._moved: Positions = {}
+        self._pieces: Iterator[tuple[int, Piece]] = iter(())
+        self._exhausted = False
+        self.committed, self.ids = input_.committed, input_.ids
+        self.start_positions, self.close = input_.start_positions, input_.close
+
+    @property
+    def done(self) -> bool:
+        """Return whether everything was read, and every batch is committed and written."""
+        return self._exhausted and not self._queue and self._handed == self._moved
+
+    def joined(self, position: TaskPosition) -> TaskPosition:
+        """Return the *position* of the task with those of the seeds."""
+        progress = position.progress
+        if self._retention is not None and progress.highest_timestamp >= 0:
+            self._oldest = progress.highest_timestamp - self._retention
+        at = {number: seed.position for number, seed in self._now_read().items()}
+        known = replace(progress, positions=position.known | at)
+        return replace(position, positions=position.positions | at, progress=known)
+
+    def _now_read(self) -> Mapping[int, Seed]:
+        seeds = self._inputs.table.by_number
+        return {number: seed for number, seed in seeds.items() if seed.name in self._readers}
+
+    def assign(self, positions: Positions) -> None:
+        """Begin at the *positions* of the seeds."""
+        self._queue.clear()
+        self._reached = {n: at for n, at in positions.items() if n >= SEEDS_FROM}
+        self._handed, self._moved, self._end = {}, {}, {}
+        seeds = self._now_read()
+        self._sums = {n: [(seed.lines, seed.digest)] for n, seed in seeds.items()}
+        self._pieces, self._exhausted = self._read(seeds), False
+
+    def _read(self, seeds: Mapping[int, Seed]) -> Iterator[tuple[int, Piece]]:
+        for number, seed in sorted(seeds.items(), reverse=True):
+            at = replace(seed, position=self._reached[number])
+            for piece in self._readers[seed.name].pieces(at):
+                yield number, piece
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        """Return up to *count* records; it does not wait."""
+        if not self._queue and not self._exhausted:
+            self._fetch()
+        records = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
+        for record in records[-1:]:
+            number = record.source.number
+            self._reached[number] = self._handed[number] = record.source.offset + 1
+        if not self._queue:
+            self._reached |= self._end
+        return records
+
+    def _fetch(self) -> None:
+        """Read the next piece. A piece is of one seed."""
+        found = next(self._pieces, None)
+        if found is None:
+            self._exhausted = True
+            return
+        number, piece = found
+        for record in piece.records:
+            source = record.source
+            put(record, "source", Source(self._inputs.spot(number)[0], number, source.offset))
+        self._queue.extend(each for each in piece.records if not self._is_old(each))
+        self._end = {number: piece.end}
+        if piece.digest:
+            self._sums[number].append((piece.end - 1, piece.digest))
+
+    def _is_old(self, record: Record) -> bool:
+        old = 0 <= record.timestamp < self._oldest
+        number, offset = record.source.number, record.source.offset
+        if old and offset >= self._passed.get(number, 0):
+            self._passed[number] = offset + 1
+            self._counts.old += 1
+        return old
+
+    def table_at(self, positions: Positions) -> InputTable:
+        """Return the table of the changelog's header after the *positions* of the seeds."""
+        seeds = []
+        for number, seed in self._inputs.table.by_number.items():
+            if number in self._sums:
+                at, sums = positions[number], self._sums[number]
+                while len(sums) > 1 and sums[1][0] < at:
+                    sums.pop(0)  # an aborted batch is tried again, and ends no earlier
+                seed = replace(seed, position=at, lines=sums[0][0], digest=sums[0][1])
+            seeds.append(seed)
+        return replace(self._inputs.table, seeds=tuple(seeds))
+
+    def now(self, records: Sequence[Record], now: int, newest: int) -> int:
+        """Return the time of *records* without a timestamp: that of the *newest* document.
+
+        Otherwise the lines of a file would age the whole index. *now* is the time for others.
+        """
+        return newest if records and records[0].timestamp < 0 else now
+
+    def moved(self, records: Sequence[Record]) -> None:
+        """Note that a batch is committed and written."""
+        self._moved |= {each.source.number: each.source.offset + 1 for each in records}
+
+    def reached(self) -> Positions:
+        """Return the next position of each seed that is read."""
+        return dict(self._reached)
+
+    def ends(self) -> Positions:
+        """Return nothing: a seed has no lag."""
+        return {}
+
+    def unread(self, positions: Positions) -> bool:
+        """Return False: nothing but this process reads it."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class NoOutputs:
+    """`parts.OutputMaker` of a seed: no record leaves."""
+
+    counts: SeedCounts
+    errors_max: int
+
+    def place_by(self, layout: Layout) -> None:
+        """Ignore the *layout*."""
+
+    def written(self, decided: Decided) -> list[Outgoing]:
+        """Return nothing, or raise `BrokenInput`: there are too many records that are none."""
+        rejected, records = self.counts.verdicts["broken"], decided.prepared.records
+        for record, outcome in zip(records, decided.outcomes, strict=True):
+            if isinstance(outcome, Malformed):
+                rejected += 1
+                said = f"{place_of(record)}: {outcome.code.value}: {outcome.message}"
+                self.counts.broken = self.counts.broken or said
+                if rejected > self.errors_max:
+                    raise BrokenInput(
+                        f"{said}\n    cure: mend it, or pass over so many of them with "
+                        f"--max-errors {max(rejected, 100)}; run it again, and it goes on here"
+                    )
+        return []
+
+
+class SeedObserver(FilterObserver):
+    """SeedCounts the batches of a seed; everything else is shown as the filter's."""
+
+    source: SeedSource
+    counts: SeedCounts
+
+    def moved(self, moved: Moved, applied: Applied) -> None:
+        """Count a batch that is committed and written."""
+        for outcome in moved.decided.outcomes:
+            said = "broken" if isinstance(outcome, Malformed) else outcome.verdict.value
+            self.counts.verdicts[said] += 1
+        self.source.moved(moved.decided.prepared.records)

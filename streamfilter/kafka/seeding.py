@@ -1,0 +1,161 @@
+"""Implements `seed`: this process owns the task for a while, and reads seeds instead of the input.
+
+It joins the group as the service does, so no other process can work meanwhile. A service that
+starts in between waits as a standby.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from streamfilter.assembly import retention_for
+from streamfilter.config.configuration import Config
+from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.engine.batches.seeding import (
+    NoOutputs,
+    SeedCounts,
+    SeedObserver,
+    SeedReader,
+    SeedSource,
+)
+from streamfilter.engine.parts import Parts
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.group_reset import members_of
+from streamfilter.kafka.service_start import Start, StoppedEarly, explained, task_factory
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.web.showcase import Showcase
+from streamfilter.process.health import Health, State
+from streamfilter.quality.live.audit import OFF
+from streamfilter.stops import ConfigError, Problem, Temporary, counted
+
+UNBOUNDED = 1 << 40  # bytes of a record that is not forwarded
+ALONE_AGAIN_SECONDS = 0.5
+OWNED_SECONDS = 30.0  # beyond the session timeout: the group gives its task to this process
+
+
+@dataclass(slots=True)
+class Seeding:
+    """One run of `seed`, and its results."""
+
+    config: Config
+    readers: Sequence[SeedReader]
+    trusted: bool = False  # all documents are added as they are
+    errors_max: int = 0  # records that may be broken
+    counts: SeedCounts = field(default_factory=SeedCounts)
+    documents: int = 0  # of the index at the end
+    finished: bool = False
+    seconds: float = 0.0
+    _source: SeedSource | None = None
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Read the seeds until *stopping*, or raise `Stop`; `finished` says whether all is read."""
+        health = Health(bound_seconds=self.config.http.stalled_after.total_seconds())
+        metrics, start = Metrics(health), Start(self.config, health, stopping)
+        refuse_partitions(self.config)
+        with explained(self.config):
+            try:
+                _alone(self.config, start)
+                factory = task_factory(self.config, health, metrics, Showcase(), start)
+            except StoppedEarly:
+                return
+            seeds = tuple(reader.seed for reader in self.readers)
+            factory = replace(factory, seeds=seeds, adapted=self._adapted)
+            given_up = start.clock.monotonic() + OWNED_SECONDS
+            given_up += self.config.kafka.session_timeout.total_seconds()
+
+            def ended() -> bool:
+                state = health.status.state
+                if state is State.PAUSED_DISK:
+                    raise Temporary(
+                        f"{health.status.detail}\n    what stays: everything up to the last batch"
+                        "\n    cure: make room, and run it again: it goes on there"
+                    )
+                if self._source is None and start.clock.monotonic() > given_up:
+                    raise Temporary(f"another process of {self.config.kafka.group} has the task")
+                self.documents = health.status.documents
+                self.finished = self._source is not None and self._source.done
+                return self.finished or stopping()
+
+            begun = start.clock.monotonic()
+            try:
+                factory.service(accept_positions=False, rewrite_changelog=False).run(ended)
+            finally:
+                self.seconds = start.clock.monotonic() - begun
+                factory.worker.close()
+                factory.crew.close()
+
+    def _adapted(self, parts: Parts) -> Parts:
+        """Return the *parts* of the task, with the seeds in place of input and outputs."""
+        kept = retention_for(self.config).time
+        source = SeedSource(parts.source, parts.inputs, self.readers, self.counts, retention=kept)
+        self._source = source
+        to = parts.incoming.to
+        to = replace(to, limits=dict.fromkeys(to.limits, UNBOUNDED), compacted=set())
+        observer = SeedObserver(parts.observer.process, to)
+        observer.source, observer.counts = source, self.counts
+        return replace(
+            parts,
+            source=source,
+            seeds=source,
+            observer=observer,
+            incoming=replace(parts.incoming, to=to, shadow=False),
+            forwarder=NoOutputs(self.counts, self.errors_max),
+            rules=replace(parts.rules, trusted=self.trusted),
+            breaker=Breaker(1.0),
+            rates=OFF,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts."""
+        verdicts = self.counts.verdicts
+        return {
+            "records": self.counts.documents,
+            "added": verdicts["unique"],
+            "duplicates": verdicts["exact_duplicate"] + verdicts["near_duplicate"],
+            "not_judged": verdicts["passthrough"] + verdicts["dropped"],
+            "broken": verdicts["broken"],
+            "older_than_retention": self.counts.old,
+            "index_documents": self.documents,
+            "seconds": round(self.seconds, 3),
+            **({"first_broken": self.counts.broken} if self.counts.broken else {}),
+        }
+
+    def as_text(self) -> str:
+        """Return the counts as a line; those that are 0 and rare are left out."""
+        counts, old = self.as_json(), "older than the retention"
+        parts = [f"{counts['added']:,} added", counted(counts["duplicates"], "duplicate")]
+        rare = {"not_judged": "not judged", "broken": "broken", "older_than_retention": old}
+        parts += [f"{counts[key]:,} {said}" for key, said in rare.items() if counts[key]]
+        broken = f"\nthe first broken one: {self.counts.broken}" if self.counts.broken else ""
+        return (
+            f"{counted(counts['records'], 'record')} = {' + '.join(parts)}; the index has "
+            f"{counted(self.documents, 'document')}; {self.seconds:.1f} s, "
+            f"{counts['records'] / max(self.seconds, 0.001):,.0f} records/s{broken}"
+        )
+
+
+def refuse_partitions(config: Config) -> None:
+    """Refuse (`Stop`) an index for each partition: a seed has no partition of its own."""
+    if config.index.scope == "partition":
+        cure = "seed needs index.scope: topic, where one index has all documents"
+        raise ConfigError([Problem("index.scope", "it is partition", cure)])
+
+
+def _alone(config: Config, start: Start) -> None:
+    """Wait until the group has no members: a killed one counts until its session ends.
+
+    Raises `ConfigError`: a process is alive.
+    """
+    admin = clients.admin_client(config)
+    deadline = start.clock.monotonic() + config.kafka.session_timeout.total_seconds() + 1.0
+    while members := start.patiently(lambda: members_of(admin, config.kafka.group)[0]):
+        if start.clock.monotonic() > deadline:
+            got = f"a process owns the task: {', '.join(sorted(members))}"
+            cure = (
+                "stop every process of the group, standbys too (SIGTERM), seed, and start them "
+                "again; a service that starts meanwhile waits as a standby"
+            )
+            raise ConfigError([Problem("kafka.group", got, cure)])
+        start.clock.sleep(ALONE_AGAIN_SECONDS)

@@ -1,0 +1,149 @@
+"""`seed`: documents of a file enter index and changelog once, whatever is killed."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.local.real import RealKafka
+from streamfilter import cli
+from streamfilter.killpoints import VARIABLE
+from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
+from tests.support.session.forge import Forge
+from tests.support.stage import Stage
+from tests.support.topics import end_offsets, header
+
+SETTINGS: Settings = {
+    "batch": {"documents": 10, "latency": "10s"},
+    "kafka": {"session_timeout": "6s"},
+}
+STORIES = texts(random.Random(36), 60)
+SEEDED, REST = STORIES[:35], STORIES[35:]
+
+
+@pytest.fixture
+def stage(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(kafka.bootstrap, tmp_path, launch=forge.launch)
+    yield stage
+    stage.close()
+
+
+def archive(stage: Stage, stories: list[str] = SEEDED, name: str = "archive.jsonl") -> Path:
+    path = stage.directory / name
+    lines = [json.dumps({"id": f"old{n}", "text": text}) for n, text in enumerate(stories)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def seed(stage: Stage, *arguments: Any, **sections: Any) -> int:
+    config = stage.configuration(**{**SETTINGS, **sections})
+    return cli.main(["seed", "--config", str(config), "-o", "json", *map(str, arguments)])
+
+
+def counts(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_seeded_document_withholds_its_copies_and_the_evidence_names_the_seed(stage, capsys):
+    path = archive(stage)
+    stage.produce(records(STORIES))
+    assert seed(stage, path) == 0
+    first = counts(capsys)
+    assert first["records"] == 35
+    assert first["added"] == first["index_documents"] == 35 - first["duplicates"] < 35
+    assert not any(stage.outputs().values()), "nothing leaves"
+    seeded = index_of(stage)
+    shutil.rmtree(stage.directory / "state")
+    assert seed(stage, path) == 0
+    assert counts(capsys)["records"] == 0, "a second run adds nothing"
+    assert index_of(stage) == seeded, "restored from the changelog, byte for byte"
+    stage.run(**SETTINGS)
+    assert all(
+        verdict != "unique" for id_, (verdict, _) in verdicts(stage).items() if int(id_[1:]) < 35
+    )
+    evidence = next(each for each in stage.outputs()["duplicates"] if id_of(each) == "d0")
+    assert header(evidence, "__streamfilter.match.seed") == str(path)
+    assert header(evidence, "__streamfilter.match.line") == "1"
+    (match, *_) = json.loads(header(evidence, "__streamfilter.matches") or "")
+    assert (match["seed"], match["line"]) == (str(path), 1)
+    asked = ["query", "--config", str(stage.configuration()), STORIES[0], "-o", "json"]
+    assert cli.main(asked) == 0
+    assert counts(capsys)["matches"][0]["source"] == {"seed": str(path), "line": 1}
+
+
+@pytest.mark.slow(40)
+def test_a_seed_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(stage, kafka, tmp_path):
+    other = Stage(kafka.bootstrap, Path(shutil.copytree(tmp_path, tmp_path / "other")))
+    assert seed(other, archive(other), "--name", "archive") == 0
+    calm = index_of(other)
+    other.close()
+    path, config = archive(stage), stage.configuration(**SETTINGS)
+    command = [sys.executable, "-m", "streamfilter", "seed", "--config", str(config), str(path)]
+    for point in ("transaction.offsets:2", "transaction.committed:1", "index.applied:1"):
+        done = subprocess.run(
+            [*command, "--name", "archive"], env={**os.environ, VARIABLE: point}, check=False
+        )
+        assert done.returncode == -9
+    assert seed(stage, path, "--name", "archive") == 0
+    assert index_of(stage) == calm
+    ends = end_offsets(stage.bootstrap, stage.unique)
+    assert sum(ends.values()) == 0
+
+
+def test_a_file_may_grow_and_one_that_changed_is_refused(stage, capsys):
+    path = archive(stage)
+    assert seed(stage, path, "--name", "a") == 0
+    with path.open("a") as file:
+        file.write(json.dumps({"id": "new", "text": "a b c d e f g h"}) + "\n")
+        file.write("{broken\n" * 2)
+    capsys.readouterr()
+    assert seed(stage, path, "--name", "a") == 65
+    assert f"{path}, line 37: invalid_json" in capsys.readouterr().err.replace(
+        "a, line", f"{path}, line"
+    )
+    assert seed(stage, path, "--name", "a", "--max-errors", "2") == 0
+    found = counts(capsys)
+    assert (found["added"], found["broken"], found["records"]) == (1, 2, 3)
+    path.write_text(path.read_text().replace("old3", "odd3"))
+    assert seed(stage, path, "--name", "a") == 78
+    assert "is not what it was: its first 38 lines" in capsys.readouterr().err
+    assert seed(stage, path, "--name", "b", "--trust", "--max-errors", "2") == 0
+    assert counts(capsys)["added"] == 36, "all as they are, with another name"
+
+
+def test_a_seed_is_refused_while_a_service_owns_the_task(stage, capsys):
+    process = stage.start(**SETTINGS)
+    process.wait_for(lambda status: status.get("state") == "running", what="running")
+    assert seed(stage, archive(stage)) == 78
+    said = capsys.readouterr().err
+    assert "a process owns the task" in said
+    assert "stop every process of the group" in said
+    assert process.terminate() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sections", "code", "said"),
+    [
+        (["-"], {}, 64, "standard input can be read only once"),
+        (["a.jsonl", "a.jsonl"], {}, 64, "given twice"),
+        (["a.jsonl", "--name", "x" * 500], {}, 64, "more than 400 bytes"),
+        (["a.jsonl", "b.jsonl", "--name", "x"], {}, 64, "--name belongs to one FILE"),
+        (["none.jsonl"], {}, 64, "cannot read"),
+        (["a.jsonl"], {"index": {"scope": "partition"}}, 78, "seed needs index.scope: topic"),
+    ],
+)
+def test_what_cannot_be_a_seed_is_refused(
+    stage, monkeypatch, capsys, arguments, sections, code, said
+):
+    monkeypatch.chdir(stage.directory)
+    archive(stage, name="a.jsonl"), archive(stage, name="b.jsonl")
+    assert seed(stage, *arguments, **sections) == code
+    assert said in capsys.readouterr().err

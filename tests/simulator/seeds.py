@@ -1,0 +1,70 @@
+"""Seeds of a world: files of documents that some lives of a process read instead of the input."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from streamfilter.engine.batches.seeding import NoOutputs, SeedCounts, SeedSource
+from streamfilter.engine.parts import Parts
+from streamfilter.index.input_table import NUMBERS_MAX, Seed
+from streamfilter.model import Record, Source
+from tests.simulator.texts import draw
+from tests.truth.changelog import SEED_NAMES, Failure
+from tests.truth.history import Input
+
+COUNT = len(SEED_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class SimPiece:
+    records: Sequence[Record]
+    end: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SimSeed:
+    """`engine.batches.seeding.SeedReader`: lines from 1 on, and a digest that is their number."""
+
+    name: str
+    lines: Sequence[Record]
+    rng: random.Random
+
+    @property
+    def seed(self) -> Seed:
+        return Seed(self.name)
+
+    def pieces(self, seed: Seed) -> Iterator[SimPiece]:
+        if seed.digest not in ("", f"the first {seed.lines}"):
+            raise Failure("changelog", f"{seed} has another digest than its lines")
+        at = 1
+        while at <= len(self.lines):
+            end = at + self.rng.randint(1, 4)
+            some = [each for each in self.lines[at - 1 : end - 1] if each.source.offset >= at]
+            end = at + len(some)
+            new = [replace(each) for each in some if each.source.offset >= seed.position]
+            yield SimPiece(new, end, f"the first {end - 1}")
+            at = end
+
+
+def draw_seeds(rng: random.Random, families: int, lines: int) -> dict[int, list[Input]]:
+    """Return the documents of the seeds, by their numbers, about *lines* together."""
+    numbers = range(NUMBERS_MAX - COUNT, NUMBERS_MAX)
+    return {
+        number: [
+            draw(rng, families, Source("", number, line), line, timestamp=-1)
+            for line in range(1, rng.randint(1, lines) + 1)
+        ]
+        for number in numbers
+    }
+
+
+def reading(parts: Parts, readers: Sequence[SimSeed]) -> Parts:
+    """Return *parts* of a task that reads the seeds, as `kafka.seeding` makes them."""
+    counts = SeedCounts()
+    source = SeedSource(parts.source, parts.inputs, readers, counts, retention=None)
+    observer = parts.observer
+    observer.moved = lambda moved, applied: source.moved(moved.decided.prepared.records)  # type: ignore[method-assign]
+    return replace(
+        parts, source=source, seeds=source, observer=observer, forwarder=NoOutputs(counts, 1 << 30)
+    )
