@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -50,7 +49,9 @@ class TopicReader:
 
     def partitions(self) -> list[int]:
         """Return the topic's partitions. Raises `Temporary`: it is not there."""
-        found = self._client.list_topics(self.topic, timeout=SILENCE_SECONDS).topics[self.topic]
+        with kafka_errors(f"asking for the partitions of {self.topic}"):
+            topics = self._client.list_topics(self.topic, timeout=SILENCE_SECONDS).topics
+        found = topics[self.topic]
         if found.error is not None:
             raise Temporary(f"topic {self.topic}: {found.error.str()}")
         return sorted(found.partitions)
@@ -76,14 +77,13 @@ class TopicReader:
         """
         at = {number: start for number, (start, end) in bounds.items() if start < end}
         self._client.assign([TopicPartition(self.topic, p, start) for p, start in at.items()])
-        heard = time.monotonic()
+        silent = 0  # polls in a row; no clock, for the caller may work between two records
         while at:
             INTERRUPTION.obey()
             with kafka_errors(f"reading {self.topic}"):
                 messages = self._client.consume(READ_RECORDS, POLL_SECONDS)
-            if messages:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > SILENCE_SECONDS:
+            silent = 0 if messages else silent + 1
+            if silent * POLL_SECONDS > SILENCE_SECONDS:
                 raise Temporary(
                     f"topic {self.topic}: no record and no end for {SILENCE_SECONDS:.0f} s\n"
                     "    cure: see whether its brokers work, and whether a producer left a "
