@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamfilter.backup.index_target import IndexTarget
+from streamfilter.backup.targets import store_at
 from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
@@ -247,6 +249,19 @@ def index_for(config: Config, path: Path, *, seed: bytes | None, share: int = 1)
         memory=memory_for(config, share=share),
         policy=policy_for(config),
     )
+
+
+def backups_for(config: Config, path: Path, name: str) -> IndexTarget | None:
+    """Return where the index *name* in the directory *path* has its backups; None: nowhere.
+
+    Raises `MissingExtra`: the library for the target is not installed.
+    """
+    given = config.index.backup
+    if given.target is None:
+        return None
+    store_at(given.target)
+    every = given.every.total_seconds()
+    return IndexTarget(given.target, path, name, config.finds_ids, every, given.keep, given.rate)
 
 
 def memory_for(config: Config, *, share: int = 1) -> Memory:

@@ -41,6 +41,14 @@ KILL_POINTS = (
     "changelog.trimmed",  # the changelog records of an expired window were deleted
     "window.prepared",  # the next window's families were created before the batch that begins it
     "transaction.aborted",  # after an abortable error
+    "backup.file",  # a file of a backup was uploaded
+    "backup.uploaded",  # all files of a backup were uploaded, its manifest not
+    "backup.published",  # the manifest was uploaded; it is not checked, nothing is pruned
+    "backup.pruned",  # the manifest of an old backup was deleted, its files not
+    "backup.deleted",  # a file of an old backup was deleted
+    "backup.begun",  # a restore made the directory; no file is in it
+    "backup.fetched",  # a restore has downloaded one more file
+    "backup.restored",  # a restore has downloaded all files; they do not count as an index yet
     "close.revoked",  # inside the callback in which the group revokes a task
     "close.begun",
     "close.done",

@@ -13,6 +13,7 @@ from hypothesis import settings
 from deploy.local.real import RealKafka
 from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.faults.causes.proxy import Proxy
+from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
 from tests.support.session import classes, needs
 from tests.support.session.forge import Forge
 from tests.support.session.lanes import arrange

@@ -22,22 +22,23 @@ FLOOR_PLAN = {
     # room: what it may import; read from the top, imports point down
     "__main__": "cli",
     "cli": "commands process",
-    "commands": "bench demo inquiry preflight kafka files quality assembly monitoring config "
-    "documents matching entities similarity index process stories",
+    "commands": "backup bench demo inquiry preflight kafka files quality assembly monitoring "
+    "config documents matching entities similarity index process stories",
     "demo": "bench kafka engine quality config documents matching process stories",
     "bench": "documents files similarity stories",
     "inquiry": "files assembly config documents matching entities similarity index process",
-    "preflight": "kafka files assembly monitoring quality config documents index process "
+    "preflight": "backup kafka files assembly monitoring quality config documents index process "
     "similarity cleaning",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
     "index process workers",
-    "tasks": "engine assembly matching similarity index process",
+    "tasks": "backup engine assembly matching similarity index process",
     "engine": "workers monitoring quality documents matching similarity index process",
     # the same filter over files
     "files": "quality assembly config collection workers documents matching similarity index "
     "process",
-    "assembly": "monitoring config documents matching entities similarity index process workers",
+    "assembly": "backup monitoring config documents matching entities similarity index process "
+    "workers",
     "monitoring": "quality matching entities similarity index process",
     # judging the judge: before, and live
     "quality": "documents matching entities similarity index process",
@@ -50,6 +51,8 @@ FLOOR_PLAN = {
     # the filter: true with Kafka replaced by a text file
     "matching": "entities similarity index",
     "entities": "similarity index cleaning",
+    # copies of the memory outside of its host
+    "backup": "index",
     # the memory, which keeps the columns that the mathematics makes
     "index": "similarity",
     "similarity": "cleaning",
@@ -77,6 +80,9 @@ INNER_FLOORS = {
 LIBRARIES = {
     "confluent_kafka": {"kafka"},
     "rocksdict": {"index"},
+    "s3fs": {"backup"},  # and what it brings: botocore, aiohttp
+    "botocore": {"backup"},
+    "aiohttp": {"backup"},
     "rapidfuzz": {"entities"},
     "lxml": {"cleaning"},
     "re2": {"cleaning"},

@@ -113,6 +113,13 @@ INDEX = Row("The index's life", (
                  f"{summed(known('changelog_start_offset'), 'instance')}", "{{instance}}"),
            Query(summed(known("changelog_surplus_records"), "instance"),
                  "{{instance}} to be cut off")), width=12),
+    Chart("Age of the last backup", "Of the newest whole backup in index.backup.target. No line: "
+          "this process takes none. Decades: there is none yet.", "s",
+          (Query(since("backup_last_timestamp_seconds", "instance"), "{{instance}}"),), width=12),
+    Chart("Backups", "Bytes a second to the target, and failures an hour by reason.", "Bps",
+          (Query(rate("backup_bytes_total"), "bytes"),
+           Query(f'3600 * {rate("backup_failures_total", "reason")}', "{{reason}} an hour")),
+          width=12),
     Chart("Bytes to the changelog", "Bytes of batches a second, before compression; times the "
           "retention is what it takes for each copy.", "Bps",
           (Query(rate("changelog_bytes_total"), "bytes"),), width=12),

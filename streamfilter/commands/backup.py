@@ -7,19 +7,21 @@ from typing import Any
 
 import click
 
-from streamfilter.commands.options import Named, answer, config_options, output_option
-from streamfilter.commands.states import failing, found_state_option, state_of
-from streamfilter.index.directory.backup import back_up
-from streamfilter.index.directory.backup_manifest import CopiedIndexes
+from streamfilter.backup.manifest import CopiedIndexes
+from streamfilter.backup.take import back_up
+from streamfilter.backup.targets import store_at
+from streamfilter.commands.options import answer, config_options, output_option
+from streamfilter.commands.states import failing, found_state_option, state_of, target_of
 
 EPILOG = """\b
 Examples:
-  streamfilter backup --state state/ backups/2026-11-22
-  streamfilter restore backups/2026-11-22 --state state/
+  streamfilter backup --state state/ --to backups/
+  streamfilter backup --config streamfilter.yaml --to s3://bucket/streamfilter
 \b
 The running process is not affected. It takes about a minute for each million documents. The copy
 shows the index at one moment. A process that starts on it reads the rest from the changelog. The
-copy contains the index's seed: keep it as private as the index itself.
+copy contains the index's seed: keep it as private as the index itself. index.backup makes a
+running service take such copies itself, every hour, and uploads only what is new.
 """
 
 
@@ -27,10 +29,18 @@ copy contains the index's seed: keep it as private as the index itself.
 @config_options
 @output_option
 @found_state_option
-@click.argument("target", type=Named(path_type=Path))
-def command(target: Path, output: str, **given: Any) -> None:
-    """Copy the index of a running (or stopped) service into the new directory TARGET."""
+@click.option(
+    "--to",
+    "target",
+    metavar="TARGET",
+    help="A directory, file:///DIR or s3://BUCKET/PREFIX (default: the configuration's "
+    "index.backup.target). It may hold other backups.",
+)
+def command(target: str | None, output: str, **given: Any) -> None:
+    """Copy the index of a running (or stopped) service to TARGET."""
     state, seed = state_of(given)
-    with failing(target):
-        copied = back_up(state, target, seed=seed)
-    answer(CopiedIndexes("target", target, copied), output)
+    wanted = target_of(target, given, "--to")
+    with failing(Path(wanted)):
+        store = store_at(wanted)
+        copied = back_up(state, store, seed=seed)
+    answer(CopiedIndexes("target", store.where, copied), output)

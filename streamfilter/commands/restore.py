@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from streamfilter.commands.options import Named, answer, output_option
+from streamfilter.backup.download import of_index, restorable, restore
+from streamfilter.backup.manifest import CopiedIndexes
+from streamfilter.backup.targets import store_at
+from streamfilter.commands.options import answer, config_options, output_option
 from streamfilter.commands.progress import progress
-from streamfilter.commands.states import failing, state_option
-from streamfilter.index.directory.backup import restore, size_of
-from streamfilter.index.directory.backup_manifest import CopiedIndexes
+from streamfilter.commands.states import failing, found_state_option, state_of, target_of
 
 EPILOG = """\b
-Example:
-  streamfilter restore backups/2026-11-22 --state state/
+Examples:
+  streamfilter restore --from backups/ --state state/
+  streamfilter restore --config streamfilter.yaml --from s3://bucket/streamfilter
 \b
-The directory must be new or empty. Every byte is checked against the backup's checksums. Then start
-the service: it reads from the changelog what came after the backup.
+The newest whole backup is taken. The directory must be new or empty. Every byte is checked against
+the backup's checksums. Then start the service: it reads from the changelog what came after the
+backup. With index.backup, a service that starts with an empty directory does all this itself.
 """
 
 
 @click.command(epilog=EPILOG)
+@config_options
 @output_option
-@state_option
-@click.argument("backup", type=Named(path_type=Path))
-def command(output: str, state: Path, backup: Path) -> None:
-    """Restore the index in BACKUP into a new state directory."""
-    with failing(state), progress("restoring", size_of(backup)) as advanced:
-        copied = restore(backup, state, advanced=advanced)
-    answer(CopiedIndexes("state", state, copied), output)
+@found_state_option
+@click.option(
+    "--from",
+    "target",
+    metavar="TARGET",
+    help="A directory, file:///DIR or s3://BUCKET/PREFIX with backups (default: the "
+    "configuration's index.backup.target).",
+)
+@click.option("--index-id", metavar="ID", help="Which index, if TARGET has backups of several.")
+def command(target: str | None, index_id: str | None, output: str, **given: Any) -> None:
+    """Restore the newest backup in TARGET into a new state directory."""
+    state, _ = state_of(given)
+    wanted = target_of(target, given, "--from")
+    with failing(state):
+        store = store_at(wanted)
+        copied = of_index(store, index_id) if index_id else restorable(store)
+        with progress("restoring", sum(each.bytes for each in copied)) as advanced:
+            restore(store, copied, state, advanced=advanced)
+    answer(CopiedIndexes("state", str(state), copied), output)

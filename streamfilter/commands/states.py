@@ -85,6 +85,17 @@ def state_of(given: dict[str, Any]) -> tuple[Path, bytes | None]:
     return state or config.index.path, seed_at(config.index.seed_file)
 
 
+def target_of(target: str | None, given: dict[str, Any], option: str) -> str:
+    """Return the target of backups: what *option* gives, or what the configuration has.
+
+    Raises `click.UsageError`: neither names one.
+    """
+    wanted = target or load(given["files"], given["overrides"]).index.backup.target
+    if not wanted:
+        raise click.UsageError(f"give {option} TARGET, or --config with index.backup.target")
+    return wanted
+
+
 @contextmanager
 def failing(made: Path | None = None) -> Iterator[None]:
     """Turn the index's faults into ends of the process; *made* is of use only if it is whole."""

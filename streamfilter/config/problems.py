@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -136,8 +137,12 @@ def _problem(
         cure = did_you_mean(str(location[-1]), list(owner.model_fields))
         kind = "unknown key" if len(location) > 1 else "unknown section"
         return Problem(key, kind, cure)
-    got = spelled.get(path) or _shown(path, details)
+    got = _USER.sub(r"\1********@", spelled.get(path) or _shown(path, details))
     return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1]))
+
+
+_USER = re.compile(r"(://).*@")
+"""The user and the password in an address."""
 
 
 def _shown(path: tuple[str, ...], details: ErrorDetails) -> str:

@@ -72,6 +72,35 @@ class ThreadWorker:
         self._pool.shutdown(cancel_futures=True)
 
 
+class Aside:
+    """A `Worker` whose call may hang for ever: its result is never waited for, nor is its end.
+
+    Each call has a daemon thread, and one is made at a time.
+    """
+
+    def begin(self, call: Callable[[], T]) -> Callable[[], T]:
+        """Begin *call*; return a function for its result or exception, or `NotReady`."""
+        done: list[T] = []
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                done.append(call())
+            except BaseException as error:
+                raised.append(error)
+
+        threading.Thread(target=run, name="aside", daemon=True).start()
+
+        def result() -> T:
+            if raised:
+                raise raised[0]
+            if not done:
+                raise NotReady
+            return done[0]
+
+        return result
+
+
 def bounded(call: Callable[[], None], *, seconds: float, doing: str) -> None:
     """Make *call* in a thread, and wait for it for *seconds* and `GRACE_SECONDS`.
 

@@ -10,6 +10,7 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.bands.overflow_pages import page_cap, page_keys
 from streamfilter.index.bucket_levels import Level
+from streamfilter.index.errors import IndexRefused
 from streamfilter.index.format import (
     BUCKET_CAP,
     Lists,
@@ -167,6 +169,10 @@ class MemoryIndex(HasStoredProgress):
     def usage(self) -> Usage:
         """Return 0 bytes: nothing is on a disk."""
         return Usage(0, 0)
+
+    def checkpoint(self) -> Path:
+        """Refuse: there are no files."""
+        raise IndexRefused("an index in memory has no files to copy")
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored, as `RocksIndex.dump` does."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -336,6 +337,12 @@ class Index(Readable, Protocol):
 
     def remember(self, name: str, value: bytes) -> None:
         """Store a fact about the index itself under *name*, and wait for the disk."""
+
+    def checkpoint(self) -> Path:
+        """Return a directory with links to the files of the index as it is now; delete it soon.
+
+        Raises `IndexFault`: the index has no files, or its disk is full.
+        """
 
     def usage(self) -> Usage:
         """Return what the index takes on its disk."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
+from streamfilter.assembly import backups_for, crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.engine.clock_and_worker import SystemClock
@@ -90,6 +90,8 @@ def serve(
     rewrite_changelog: bool = False,
 ) -> None:
     """Filter between the topics of *config* until *stopping*, or raise `Stop`."""
+    if backups_for(config, config.index.path, "index") is not None:  # a missing extra stops here
+        metrics.set(backup_every_seconds=config.index.backup.every.total_seconds())
     reader_for(config, settle=True)  # a missing library or schema stops a standby, too
     metrics.describe(
         config.scheme(),

@@ -10,14 +10,21 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.assembly import IndexDirectory, index_for, policy_for, reader_for, retention_for
+from streamfilter.assembly import (
+    IndexDirectory,
+    backups_for,
+    index_for,
+    policy_for,
+    reader_for,
+    retention_for,
+)
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.batches.pace import Pace
 from streamfilter.engine.batches.refusals import Refusals
-from streamfilter.engine.clock_and_worker import ThreadWorker
+from streamfilter.engine.clock_and_worker import Aside, ThreadWorker
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.parts import BatchLimits, Parts
@@ -43,6 +50,8 @@ from streamfilter.kafka.ports.sink import KafkaSink
 from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.matching.batch import Rules
 from streamfilter.quality.live.audit import Rates
+from streamfilter.tasks.backup_observer import BackupObserver
+from streamfilter.tasks.index_backups import IndexBackups
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
@@ -70,6 +79,10 @@ class TaskFactory:
     worker: ThreadWorker = field(default_factory=ThreadWorker)
     seeds: tuple[Seed, ...] = ()  # what the task reads instead of its input (`seeding.py`)
     adapted: Callable[[Parts], Parts] = lambda parts: parts
+    backups: BackupObserver = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "backups", BackupObserver(self.observer.process))
 
     @property
     def tasks(self) -> int:
@@ -138,7 +151,17 @@ class TaskFactory:
     def _standby(self, number: int) -> Standby:
         plan = self._plan(number)
         changelog, store = self._changelog(number), self._store(number)
-        return Standby(plan, changelog, store, self.observer, self.clock)
+        backups = self._backups(plan)
+        return Standby(plan, changelog, store, self.observer, self.clock, backups)
+
+    def _backups(self, plan: Plan) -> IndexBackups | None:
+        """Return the backups of a task's index; each has a thread for itself, which may hang."""
+        path = self._store(plan.number).path
+        name = "index" if path == self.config.index.path else path.name
+        target = backups_for(self.config, path, name)
+        if target is None:
+            return None
+        return IndexBackups(plan, target, self.backups, Aside())
 
     def _plan(
         self, number: int, *, accept_positions: bool = False, rewrite_changelog: bool = False
@@ -183,7 +206,8 @@ class TaskFactory:
             retention=retention_for(config),
             trimming=Trimming(changelog, self.clock, self.observer, plan.names.changelog),
         )
-        return Task(plan, self.adapted(parts), self._store(number), index)
+        backups = self._backups(plan)
+        return Task(plan, self.adapted(parts), self._store(number), index, backups)
 
     def _names(self, number: int) -> Names:
         config = self.config

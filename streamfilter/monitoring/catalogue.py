@@ -30,6 +30,7 @@ VERIFICATIONS = ("confirmed", "rejected", "differs", "too_old", "skipped", "miss
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
 CHANGELOG_FAULTS = ("settings", "beginning")
+BACKUP_FAILURES = ("refused", "full", "unreachable", "disk", "other")
 INPUT_TOPICS = ("read", "missing")
 TOPIC = "topic"
 """A label whose values are the names and patterns of input.topics, known at the start. Without
@@ -232,6 +233,10 @@ CATALOGUE: tuple[Metric, ...] = (
     _gauge("changelog_faults", "Changelogs that could not restore their index. settings: brokers may delete its records, or refuse new ones; beginning: needed records were deleted.", "fault", CHANGELOG_FAULTS),
     _counter("changelog_bytes_total", "Bytes of batches in the changelog, before compression."),
     _gauge("restore_remaining_records", "Changelog records still to be applied before work starts."),
+    _unknown("backup_every_seconds", "index.backup.every of a process that takes backups."),
+    _unknown("backup_last_timestamp_seconds", "Unix time of the newest whole backup of the index (of several indexes, the oldest such time); 0: there is none."),
+    _counter("backup_bytes_total", "Bytes uploaded for backups."),
+    _counter("backup_failures_total", "Backups that failed. refused: the target denies access; full: it has no room; unreachable: it does not answer; disk: ours has no room.", "reason", BACKUP_FAILURES),
     _unknown("disk_free_bytes", "Free bytes on the index's disk."),
     *(_unknown(f"rocksdb_{name}", help) for name, help in ROCKSDB),
     # librdkafka's own statistics, every kafka.common statistics.interval.ms (5 s)

@@ -213,10 +213,10 @@ class Metrics:
             for reason in PAUSES:
                 self._numbers["paused_partitions", reason] = paused.get(reason, 0)
 
-    def count(self, name: str, label: str = "") -> None:
-        """Add one to the counter *name*, such as ``stalls_total`` by its cause."""
+    def count(self, name: str, label: str = "", *, by: int = 1) -> None:
+        """Add to the counter *name*, such as ``stalls_total`` by its cause."""
         with self._lock:
-            self._series.add(name, 1, label)
+            self._series.add(name, by, label)
 
     def set(self, label: str = "", /, **numbers: float) -> None:
         """Set gauges by their names; NaN: unknown."""

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 from streamfilter.assembly import policy_for, reader_for, retention_for
+from streamfilter.backup.targets import probe, store_at
 from streamfilter.config import boilerplate
 from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading
 from streamfilter.documents.codecs.schemas import SchemasAway
+from streamfilter.index.errors import IndexFault, IndexUnavailable
 from streamfilter.preflight.changelog import Kept, check_changelog
 from streamfilter.preflight.disk import check_disk
 from streamfilter.preflight.records import check_records
@@ -105,6 +107,7 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
     found.problems += announced(config)
     found.problems += check_disk(config, None if broken else config.scheme())
     found.problems += _properties(config, found.problems) + _format(reading)
+    found.problems += _backup(config, found)
     if _has_schemas(config, found.problems, found.connected):
         try:
             found.problems += check_schemas(config)
@@ -167,6 +170,25 @@ def _format(reading: Reading) -> list[Problem]:
     except MissingExtra as error:
         got, _, cure = str(error).partition("\n    cure: ")
         return [Problem("input.fields", got, cure)]
+    return []
+
+
+def _backup(config: Config, found: Preflight) -> list[Problem]:
+    """Return what is wrong with the target of backups; once connected, by a probe object."""
+    key, target = "index.backup.target", config.index.backup.target
+    if target is None or found.has(key):
+        return []
+    try:
+        store = store_at(target)
+        if found.connected:
+            probe(store)
+    except MissingExtra as error:
+        got, _, cure = str(error).partition("\n    cure: ")
+        return [Problem(key, got, cure)]
+    except IndexUnavailable as fault:
+        found.unreachable.append(Problem(key, str(fault), ""))
+    except IndexFault as fault:
+        return [Problem(key, str(fault), "")]
     return []
 
 

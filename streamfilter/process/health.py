@@ -56,6 +56,8 @@ class Status:
     lag: Mapping[str, int] = field(default_factory=dict)  # records behind, ``topic/partition``
     documents: int = 0
     restore_remaining: int = 0  # changelog records still to be applied
+    backup_made: float | None = None  # Unix time of the newest whole backup; 0: there is none
+    backup_failure: str = ""  # why the last backup failed; empty after one that did not
 
 
 @dataclass(frozen=True, slots=True)

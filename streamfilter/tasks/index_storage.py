@@ -39,6 +39,7 @@ from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.tasks.index_backups import IndexBackups
 from streamfilter.tasks.plan import Plan, Script, with_room
 from streamfilter.tasks.restore import READ_RECORDS, READ_SECONDS, Replay
 
@@ -83,10 +84,12 @@ class IndexKeeper:
         observer: FilterObserver,
         store: IndexStore,
         index: Index | None,
+        backups: IndexBackups | None = None,
     ) -> None:
         self._plan, self._changelog = plan, changelog
         self._observer, self._store = observer, store
-        self.index = index
+        self.index, self._backups = index, backups
+        self.index_id = ""  # of the open index
         self._header: Header | None = None  # None: no record was ever committed to it
         self.lost = -1
         """First offset of a changelog whose beginning was deleted; then the index is the only copy.
@@ -214,13 +217,13 @@ class IndexKeeper:
         damage = ""
         if self.index is None:
             try:
-                self.index = yield from with_room(self._store.open, identity)
+                self.index = yield from self._open(identity, bounds, empty=empty)
             except IndexDamaged as error:
                 damage = str(error)
         if damage:
             self.wipe(damage)
         if self.index is None:
-            self.index = yield from with_room(self._store.open, identity)
+            self.index = yield from self._open(identity, bounds, empty=empty)
         start_checks.refuse_future(names, self.index.progress, bounds, empty=empty)
         if self.index.progress.changelog_offset < 0 and self.begins_anew and not self.anew:
             # The first record may begin a rewrite without an end. Nothing is restored from that.
@@ -232,13 +235,20 @@ class IndexKeeper:
         if start_checks.is_behind_start(self.index.progress, bounds):
             offset = self.index.progress.changelog_offset
             self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
-            self.index = yield from with_room(self._store.open, identity)
+            self.index = yield from self._open(identity, bounds, empty=empty)
         return self.index
+
+    def _open(self, identity: Identity, bounds: Watermarks, *, empty: bool) -> Script[Index]:
+        """Open the stored index, or a backup's if there is none, or make an empty one."""
+        if self._backups is not None and not empty and self._store.identity() is None:
+            yield from self._backups.restore(identity, self._store.decode, self._changelog, bounds)
+        return (yield from with_room(self._store.open, identity))
 
     def opened(self, header: Identity | None, bounds: Watermarks) -> Script[Opened]:
         """Return the open index that belongs to the *header*; None: the changelog is empty."""
         identity = yield from self.identity(header)
         index = yield from self.open(identity, bounds, empty=header is None)
+        self.index_id = identity.index_id
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         sketcher = sketcher_for(self._plan.scheme, seed=identity.seed)
         writer = writer_of(identity.index_id, self._plan.names.group)

@@ -22,6 +22,7 @@ from streamfilter.engine.start_checks import refuse_future
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
+from streamfilter.tasks.index_backups import IndexBackups
 from streamfilter.tasks.index_storage import IndexKeeper, IndexStore, Opened
 from streamfilter.tasks.plan import Doing, Plan, Script, patiently
 
@@ -40,11 +41,12 @@ class Standby:
         store: IndexStore,
         observer: FilterObserver,
         clock: Clock,
+        backups: IndexBackups | None = None,
     ) -> None:
         self._plan, self._changelog = plan, changelog
-        self._clock = clock
+        self._clock, self._backups = clock, backups
         self._observer, self._process = observer, observer.process
-        self._keeper = IndexKeeper(plan, changelog, observer, store, None)
+        self._keeper = IndexKeeper(plan, changelog, observer, store, None, backups)
         self._script = self._run()
         self._again_at = 0.0
         self._shut_out = ""  # the lock error if another process holds the directory
@@ -120,13 +122,19 @@ class Standby:
     def release(self) -> Index | None:
         """End the tail; return the open index, or None if it was never opened."""
         self._script.close()
+        self._end_backups()
         index, self._keeper.index = self._keeper.index, None
         return index
 
     def close(self) -> None:
         """End the tail and close the index."""
         self._script.close()
+        self._end_backups()
         self._keeper.close()
+
+    def _end_backups(self) -> None:
+        if self._backups is not None:
+            self._backups.close()
 
 
 class Standbys:

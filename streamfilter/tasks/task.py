@@ -16,6 +16,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
+from streamfilter.tasks.index_backups import IndexBackups
 from streamfilter.tasks.index_storage import IndexKeeper, IndexStore
 from streamfilter.tasks.open_transactions import OpenTransactions
 from streamfilter.tasks.plan import Doing, Plan, Script
@@ -76,10 +77,16 @@ class Task:
     """Drives one task."""
 
     def __init__(
-        self, plan: Plan, parts: Parts, store: IndexStore, index: Index | None = None
+        self,
+        plan: Plan,
+        parts: Parts,
+        store: IndexStore,
+        index: Index | None = None,
+        backups: IndexBackups | None = None,
     ) -> None:
         self._plan, self._parts, self._store = plan, parts, store
-        self._keeper = IndexKeeper(plan, parts.changelog, parts.observer, store, index)
+        self._backups = backups
+        self._keeper = IndexKeeper(plan, parts.changelog, parts.observer, store, index, backups)
         self._starter = TaskStart(plan, parts, self._keeper)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
@@ -151,12 +158,19 @@ class Task:
         step = self._transactor.step(timeout)
         self.doing = self._shown(step, self._transactor)
         self._look_for_progress(step, self._transactor)
+        if step in (StepResult.IDLE, StepResult.MOVED):
+            self._back_up()
         if step is StepResult.REPLACE:
             self._show(self._transactor)
             self._begin()  # no progress: the cause may be a transaction that always fails
         elif step is not StepResult.IDLE or self._parts.clock.monotonic() >= self._lag_at:
             self._show(self._transactor)
         return step
+
+    def _back_up(self) -> None:
+        index = self._keeper.index
+        if self._backups is not None and index is not None:
+            self._backups.tick(index, self._keeper.index_id)
 
     def _advance_start(self, script: Script[Transactor]) -> StepResult:
         try:
@@ -244,6 +258,8 @@ class Task:
         self._script = self._transactor = None
         self._parts.sink.close()
         self._parts.source.close()
+        if self._backups is not None:
+            self._backups.close()
         self._keeper.close()
         self._parts.observer.process.stuck(self.label, "")
         self._parts.observer.process.left(self._read)

@@ -20,13 +20,13 @@ def test_a_terminal_sees_how_far_a_verb_has_come(tmp_path, capsys):
     truth.write_text("id_a\tid_b\tjaccard\n")
     outputs = ["--unique", str(tmp_path / "u"), "--duplicates", str(tmp_path / "d")]
     assert cli.main(["filter", str(file), *outputs]) == 0
-    assert cli.main(["backup", "--state", str(state), str(tmp_path / "backup")]) == 0
+    assert cli.main(["backup", "--state", str(state), "--to", str(tmp_path / "backup")]) == 0
     assert "%" not in capsys.readouterr().err
     new = str(tmp_path / "new")
     for verb, label in {
         ("pairs", str(file)): "comparing",
         ("evaluate", str(file), "--pairs", str(truth)): "filtering",
-        ("restore", str(tmp_path / "backup"), "--state", new): "restoring",
+        ("restore", "--from", str(tmp_path / "backup"), "--state", new): "restoring",
         ("verify", "--state", new): f"verifying {new}",
     }.items():
         seen = in_terminal(verb, columns=200)

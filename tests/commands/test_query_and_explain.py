@@ -156,8 +156,9 @@ def test_the_directory_is_that_of_the_configuration(capsys, state, tmp_path):
     assert ask(capsys, "explain", *given, SECOND)["candidates"][0]["id"] == "a"
     assert ask(capsys, "verify", *given)["whole"]
     (tmp_path / "two.yaml").write_text(json.dumps({"index": {"path": str(state / "index")}}))
-    assert ask(capsys, "backup", "--config", str(tmp_path / "two.yaml"), str(tmp_path / "copy"))
-    for verb in (["query", SECOND], ["explain", SECOND], ["verify"], ["backup", "nowhere"]):
+    two, copy = str(tmp_path / "two.yaml"), str(tmp_path / "copy")
+    assert ask(capsys, "backup", "--config", two, "--to", copy)
+    for verb in (["query", SECOND], ["explain", SECOND], ["verify"], ["backup", "--to", "nowhere"]):
         code, _, err = run(capsys, *verb)
         assert (code, "give --state DIR, or --config" in err) == (64, True)
 

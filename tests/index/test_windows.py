@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfilter.backup.download import restorable, restore
+from streamfilter.backup.take import back_up
+from streamfilter.backup.targets import store_at
 from streamfilter.index.bands.buckets import encoded_integers
-from streamfilter.index.directory.backup import back_up, restore
 from streamfilter.index.directory.inspection import inspect
 from streamfilter.index.directory.lock_and_marker import DATABASE_NAME
 from streamfilter.index.directory.opening import open_index
@@ -392,8 +394,9 @@ def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(
         everything = np.arange(38 * SIZE)
         assert same_columns(view.fetch(everything), model.fetch(everything))
     index.close()
-    back_up(tmp_path / "state", tmp_path / "backup")
-    restore(tmp_path / "backup", tmp_path / "again")
+    store = store_at(tmp_path / "backup")
+    back_up(tmp_path / "state", store)
+    restore(store, restorable(store), tmp_path / "again")
     again, index = opened(tmp_path / "again"), opened(tmp_path / "state")
     assert list(again.dump()) == list(index.dump())
     lived(again, 70)

@@ -57,7 +57,7 @@ class Room:
 
     def backup(self) -> Path:
         target = self.path / "backup"
-        run("backup", "--state", self.index(), target)
+        run("backup", "--state", self.index(), "--to", target)
         return target
 
     def of(self, verb: str) -> list[str | Path]:
@@ -73,8 +73,8 @@ class Room:
             "query": ["query", *state, TEXT],
             "explain": ["explain", *state, TEXT],
             "verify": ["verify", *state],
-            "backup": ["backup", *state, self.path / "backup"],
-            "restore": ["restore", "--state", self.path / "again", self.path / "backup"],
+            "backup": ["backup", *state, "--to", self.path / "backup"],
+            "restore": ["restore", "--state", self.path / "again", "--from", self.path / "backup"],
         }[verb]
 
 
@@ -203,8 +203,8 @@ def test_figures_that_find_no_room_leave_those_that_were_there(full):
 
 
 def test_a_backup_or_a_restore_onto_a_full_disk_is_reported(room, full):
-    is_told(run("backup", "--state", room.index(), full / "copy"), str(full / "copy"))
-    is_told(run("restore", "--state", full / "state", room.backup()), str(full / "state"))
+    is_told(run("backup", "--state", room.index(), "--to", full / "copy"), str(full / "copy"))
+    is_told(run("restore", "--state", full / "state", "--from", room.backup()), str(full / "state"))
 
 
 @pytest.mark.parametrize("verb", ["query", "explain", "verify"])

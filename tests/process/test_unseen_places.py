@@ -37,9 +37,9 @@ OUTPUTS = ["--unique", "u", "--duplicates", "d"]
         ["init", UNSEEN],
         ["query", "--state", UNSEEN, "text"],
         ["explain", "--state", UNSEEN, "text"],
-        ["backup", "--state", UNSEEN, "copy"],
-        ["restore", UNSEEN, "--state", "state"],
-        ["restore", "copy", "--state", UNSEEN],
+        ["backup", "--state", UNSEEN, "--to", "copy"],
+        ["restore", "--from", UNSEEN, "--state", "state"],
+        ["restore", "--from", "copy", "--state", UNSEEN],
         ["verify", "--state", UNSEEN],
         ["forget", "--file", UNSEEN],
     ],
@@ -51,7 +51,7 @@ def test_a_verb_names_it_and_ends_as_for_one_that_is_wrong(
     Path("in.jsonl").write_text('{"id": "a", "text": "one two three four"}\n')
     assert main(arguments) in (ExitCode.USAGE, ExitCode.CONFIG)
     captured = capsys.readouterr()
-    assert "aaaa" in captured.out + captured.err or arguments[:2] == ["restore", "copy"]
+    assert "aaaa" in captured.out + captured.err or arguments[:3] == ["restore", "--from", "copy"]
 
 
 def test_a_deduplicator_names_it() -> None:

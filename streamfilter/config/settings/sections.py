@@ -6,13 +6,24 @@ Name, type, default, bounds, and why one would change it. The text under a setti
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from streamfilter.config.settings.normalise import Normalise
-from streamfilter.config.settings.types import FieldPlace, Ratio, Retention, Section, Subject, Topic
+from streamfilter.config.settings.types import (
+    BackupTarget,
+    Duration,
+    FieldPlace,
+    Ratio,
+    Retention,
+    Section,
+    Size,
+    Subject,
+    Topic,
+)
 
 
 class OutputSection(Section):
@@ -158,6 +169,28 @@ class VerifySection(Section):
     have. null: a field that one of them lacks gives no points."""
 
 
+class BackupSection(Section):
+    """Copies of the index outside this host, taken while the service runs.
+
+    A start with an empty directory takes the newest one that fits, and reads the rest from the
+    changelog. A backup holds the seed of the hashes: encrypt it by the store's own means.
+    """
+
+    target: BackupTarget | None = None
+    """s3://BUCKET/PREFIX or file:///DIRECTORY. S3 needs pip install 'streamfilter[s3]', and takes
+    credentials, region and endpoint from AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like, ~/.aws,
+    or the host's role. null: no backups."""
+    every: Annotated[Duration, Field(ge=timedelta(seconds=10), le=timedelta(days=366))] = timedelta(
+        hours=1
+    )
+    """Time between two backups. Each uploads only the files that are new since the last one."""
+    keep: int = Field(default=3, ge=1, le=1_000)
+    """Newest whole backups that stay. Older ones are deleted, also those of streamfilter backup to
+    the same target."""
+    rate: Annotated[Size, Field(ge=1 << 16)] = 32 << 20
+    """Bytes that an upload sends in a second, at most."""
+
+
 class IndexSection(Section):
     """The memory: a directory that can be rebuilt from the changelog."""
 
@@ -191,6 +224,7 @@ class IndexSection(Section):
         description="Only documents among this many judged last are remembered. The tighter of "
         "this and retention applies. null: any number.",
     )
+    backup: BackupSection = BackupSection()
     seed_file: Path | None = None
     """File with the secret that keys the hashes. null: it is made at random, and kept in the
     changelog and the state directory."""

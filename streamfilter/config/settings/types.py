@@ -41,6 +41,11 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 WILDCARD = re.compile("[a-zA-Z0-9._*-]{1,249}")
 NAMES_MAX = 1_000
 """Most names in a list of topics."""
+TARGET = re.compile(
+    r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]{0,900})?|file:///[^\x00-\x1f]{1,4000}",
+    re.ASCII,
+)
+"""Where backups go."""
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-", re.ASCII)
 _NAME = re.compile(r"[^\W\d][\w -]{0,60}")
 """A field's or a column's, written as such and not as the way to it."""
@@ -133,6 +138,15 @@ def parse_workers(value: object) -> object:
     if value == "auto" or (type(value) is int and 0 <= value <= WORKERS_MAX):
         return value
     raise ValueError(f"expected auto, or a number from 0 to {WORKERS_MAX}")
+
+
+def check_target(value: str) -> str:
+    """Return *value* if it is a place of backups; it may hold no credentials."""
+    if "@" in value and not value.startswith("file:"):
+        raise ValueError("expected no credentials in it; set AWS_ACCESS_KEY_ID and its like")
+    if not TARGET.fullmatch(value) or ".." in value.split("/"):
+        raise ValueError("expected s3://BUCKET/PREFIX or file:///DIRECTORY")
+    return value.rstrip("/") if value.startswith("s3://") else value
 
 
 def check_topic(value: str) -> str:
@@ -262,6 +276,7 @@ Workers = Annotated[
 ]
 Ratio = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Topic = Annotated[str, AfterValidator(check_topic), _spelled(TOPIC)]
+BackupTarget = Annotated[str, AfterValidator(check_target), _spelled(TARGET)]
 TopicNames = Annotated[
     tuple[Annotated[str, AfterValidator(check_topics), _spelled(WILDCARD)], ...],
     Field(max_length=NAMES_MAX),

@@ -62,7 +62,7 @@ def _copy_database(source: Path, target: Path) -> None:
     database = target / DATABASE_NAME
     database.mkdir(mode=0o700)
     for file in sorted((source / DATABASE_NAME).iterdir()):
-        if not file.name.startswith(FILE_NAME):
+        if file.is_file() and not file.name.startswith(FILE_NAME):
             _copy_file(file, database / file.name)
     sync_directory(database)
 

@@ -17,7 +17,7 @@ import os
 import shutil
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,26 @@ def ids_in(identity: dict[str, Any]) -> bool | str:
 def finds_ids(fields: dict[str, Any]) -> bool:
     """Return whether a marker says that documents are found by id as in this version."""
     return bool(fields.get("ids")) and fields["ids"] == ids_in(fields["identity"])
+
+
+def marker_fields(marker: Marker) -> dict[str, Any]:
+    """Return what *marker* says about the index, for a marker file or a backup's manifest."""
+    identity = json.loads(marker.identity)
+    ids = ids_in(identity) if marker.ids else False
+    return {"identity": identity, "bucket_cap": marker.bucket_cap, "ids": ids}
+
+
+def marker_of(fields: dict[str, Any]) -> Marker:
+    """Return the marker of an unfinished index that `marker_fields` describes.
+
+    Fields of another shape raise an error of any kind.
+    """
+    return Marker(
+        identity=canonical(fields["identity"]),
+        bucket_cap=int(fields["bucket_cap"]),
+        complete=False,
+        ids=finds_ids(fields),
+    )
 
 
 class Lock:
@@ -156,25 +176,15 @@ def read_marker(path: Path) -> Marker | None:
         data = file.read(MARKER_BYTES_MAX)
     try:
         fields = json.loads(data)
-        return Marker(
-            identity=canonical(fields["identity"]),
-            bucket_cap=int(fields["bucket_cap"]),
-            ids=finds_ids(fields),
-            complete=fields["complete"] is True,
-        )
+        return replace(marker_of(fields), complete=fields["complete"] is True)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise IndexDamaged(f"{path / MARKER_NAME}: cannot be read as a marker") from None
 
 
 def write_marker(path: Path, marker: Marker) -> None:
     """Write *marker* atomically and durably: after a crash it is the old or the new one."""
-    fields = {
-        "about": "streamfilter index; delete only together with the directory",
-        "identity": json.loads(marker.identity),
-        "bucket_cap": marker.bucket_cap,
-        "ids": ids_in(json.loads(marker.identity)) if marker.ids else False,
-        "complete": marker.complete,
-    }
+    about = "streamfilter index; delete only together with the directory"
+    fields = {"about": about, **marker_fields(marker), "complete": marker.complete}
     new = path / (MARKER_NAME + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(new, flags, 0o600), "wb") as file:

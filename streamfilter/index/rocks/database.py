@@ -7,6 +7,7 @@ handle or iterator exists. A list of keys is read without the interpreter's lock
 
 from __future__ import annotations
 
+import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
+from rocksdict import AccessType, Checkpoint, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.format import Entries
@@ -27,6 +28,9 @@ from streamfilter.killpoints import kill_point
 FLUSH_FILES_MAX = 16  # from 20 files in the newest level on, RocksDB slows down writes
 
 STAMP = b"\0"  # the key that each write sets to the same rising number: see `Database`
+
+CHECKPOINT = "checkpoint"
+"""Directory with the files of a backup that is being uploaded."""
 
 _SUMMED = (
     "estimate-num-keys", "live-sst-files-size", "cur-size-all-mem-tables",
@@ -70,7 +74,9 @@ class Database:
         self.path = path
         self._tuning = tuned(memory, create=create)
         access = AccessType.read_write()
-        if notes is not None:
+        if notes is None:
+            shutil.rmtree(path / CHECKPOINT, ignore_errors=True)  # of an upload that a kill ended
+        else:
             access = AccessType.secondary(str(notes))
             # The owner deletes files that it has merged; a file that is open can still be read.
             self._tuning.database.set_max_open_files(-1)
@@ -319,6 +325,20 @@ class Cursor:
                 self._iterator.next()
             self._iterator.status()
         return found
+
+
+def checkpoint_of(database: Database) -> Path:
+    """Return a directory with links to the files of *database* as they are now.
+
+    It is inside the database's own, which RocksDB ignores; there is one at a time.
+    """
+    path = database.path / CHECKPOINT
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(path.with_suffix(".tmp"), ignore_errors=True)  # RocksDB's, after a kill
+    database.holder.refuse_child()
+    with rocks_errors(database.path):
+        Checkpoint(database._database).create_checkpoint(str(path))
+    return path
 
 
 def stored_families(path: Path) -> list[str]:

@@ -26,7 +26,7 @@ from streamfilter.index.journal import encode_standing, fact_key
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Applied, Changes, Usage
 from streamfilter.index.rocks.column_families import META
-from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.database import Database, checkpoint_of
 from streamfilter.index.rocks.index_write import encoded
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.stored_index import StoredIndex
@@ -159,6 +159,11 @@ class RocksIndex(StoredIndex):
         entries = Entries()
         entries.put(META, [fact_key(name)], [value])
         self._store.write(entries, sync=True)
+
+    def checkpoint(self) -> Path:
+        """Return a directory with links to the files of the index as it is now; delete it soon."""
+        self._refuse_while_owing()
+        return checkpoint_of(self._store)
 
     def usage(self) -> Usage:
         """Return the bytes of the database's files, the free bytes, and RocksDB's own figures."""

@@ -64,6 +64,9 @@ function showTraffic(status) {
   at("since").textContent = status.index_since_seconds === null ? "–" : minute(status.index_since_seconds);
   at("bytes").textContent = status.index_bytes === null ? "–" : megabytes(status.index_bytes) +
     (status.index_expected_bytes === null ? "" : `, of ${megabytes(status.index_expected_bytes)} in the end`);
+  at("backup-row").hidden = status.backup_made_seconds === null && !status.backup_failure;
+  at("backup").textContent = (status.backup_made_seconds ? minute(status.backup_made_seconds) : "none yet") +
+    (status.backup_failure && `; the last try failed: ${status.backup_failure}`);
   at("mode").hidden = status.mode !== "shadow";
   at("verdicts").replaceChildren(...verdicts.map(([verdict, count]) => made("tr", {},
     made("th", { scope: "row" }, made("span", { class: "dot " + verdict, "aria-hidden": "true" }), NAMES[verdict] ?? verdict),

@@ -102,6 +102,8 @@ class Pages:
             "index_since_seconds": _known(self.metrics.value("index_oldest_timestamp_seconds")),
             "index_expected_bytes": _known(self.metrics.value("index_expected_bytes")),
             "index_bytes": _known(self.metrics.value("index_bytes")),
+            "backup_made_seconds": status.backup_made,
+            "backup_failure": status.backup_failure,
             "restore_remaining_records": status.restore_remaining,
             "mode": self.shown.mode,
             "threshold": self.shown.threshold,

@@ -1,0 +1,197 @@
+"""Choose a backup and restore it. Every file's checksum is checked before the index counts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from streamfilter.backup import manifest
+from streamfilter.backup.manifest import FILES, OF_VERSION_1, Copied
+from streamfilter.backup.stores import DirectoryStore, MissingObject, Store
+from streamfilter.backup.upload import Throttle, is_whole
+from streamfilter.index.directory.lock_and_marker import (
+    DATABASE_NAME,
+    LOCK_NAME,
+    Lock,
+    claim,
+    clear,
+    refuse_inside,
+    sync_directory,
+    write_marker,
+)
+from streamfilter.index.directory.opening import wipe_index
+from streamfilter.index.errors import (
+    DiskFull,
+    IndexDamaged,
+    IndexFault,
+    IndexRefused,
+    file_errors,
+)
+from streamfilter.killpoints import kill_point
+
+CANDIDATES_MAX = 50  # backups of one index that are looked at, the newest first
+
+
+@dataclass(frozen=True, slots=True)
+class BackupsFound:
+    """The whole backups of one index, the newest first, and why others are none."""
+
+    whole: list[Copied]
+    notes: list[str]
+
+    @property
+    def made(self) -> int:
+        """Return when the newest whole backup was made, in milliseconds; 0: there is none."""
+        return self.whole[0].made if self.whole else 0
+
+
+def candidates(store: Store, index_id: str) -> BackupsFound:
+    """Return the backups of an index in *store*, or raise `IndexFault`."""
+    found, notes = list[Copied](), list[str]()
+    places = manifest.places(store, index_id)[:CANDIDATES_MAX]
+    there = store.listing(f"{index_id}/{FILES}") if places else {}
+    for place in places:
+        try:
+            (copied,) = manifest.read(store, place)
+        except (IndexDamaged, IndexRefused) as fault:
+            notes.append(str(fault))
+            continue
+        if is_whole(copied, there):
+            found.append(copied)
+        else:
+            notes.append(f"{store.where}/{place}: files of it are missing or cut")
+    return BackupsFound(found, notes)
+
+
+def restorable(store: Store) -> list[Copied]:
+    """Return the newest whole backup of each index in *store*, or raise `IndexFault`."""
+    notes, newest = list[str](), list[Copied]()
+    with suppress(MissingObject):
+        newest += manifest.read(store, OF_VERSION_1)
+    for index_id in manifest.index_ids(store):
+        found = candidates(store, index_id)
+        notes += found.notes
+        newest += found.whole[:1]
+    names = [each.name for each in newest]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        ids = ", ".join(each.index_id for each in newest if each.name in twice)
+        raise IndexRefused(
+            f"{store.where}: holds backups of several indexes ({ids})\n"
+            "    cure: name one with --index-id"
+        )
+    if not newest:
+        why = "".join(f"\n    {note}" for note in notes)
+        raise IndexRefused(f"{store.where}: holds no finished backup{why}")
+    return newest
+
+
+def of_index(store: Store, index_id: str) -> list[Copied]:
+    """Return the newest whole backup of one index, or raise `IndexFault`."""
+    found = candidates(store, index_id) if manifest.INDEX_ID.fullmatch(index_id) else None
+    if found is None or not found.whole:
+        why = "".join(f"\n    {note}" for note in (found.notes if found else ()))
+        raise IndexRefused(f"{store.where}: holds no finished backup of {index_id!r:.60}{why}")
+    return found.whole[:1]
+
+
+def restore(
+    store: Store,
+    copies: list[Copied],
+    state: Path,
+    *,
+    advanced: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Restore *copies* into the directory *state*, which must be new or empty.
+
+    *advanced* gets the bytes of each block. Raises `IndexFault`: a backup is damaged, or *state*
+    is not usable. No half of an index is left then.
+    """
+    with file_errors(state):
+        if isinstance(store, DirectoryStore):
+            refuse_inside(state, store.root, what="the backup")
+        if not _holds_nothing(state):
+            raise IndexRefused(f"{state}: is not empty; name a new directory")
+        _refuse_small(state, sum(each.bytes for each in copies))
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths = [state if each.name == "index" else state / each.name for each in copies]
+    try:
+        for copied, path in zip(copies, paths, strict=True):
+            fetch(store, copied, path, Throttle(advanced=advanced))
+    except BaseException:
+        for path in paths:
+            with suppress(IndexFault):
+                wipe_index(path)
+        raise
+
+
+def _holds_nothing(path: Path) -> bool:
+    """Return whether *path* has nothing but locks of a restore that failed."""
+    if not path.is_dir() or path.is_symlink():
+        return not os.path.lexists(path)
+    return all(
+        each.name == LOCK_NAME or (each.is_dir() and _holds_nothing(each))
+        for each in path.iterdir()
+    )
+
+
+def fetch(store: Store, copied: Copied, path: Path, throttle: Throttle) -> None:
+    """Restore one index into the directory *path*, where there is none. Or leave none there."""
+    with file_errors(path):
+        _refuse_small(path, copied.bytes)
+        claim(path)
+        with Lock(path):
+            try:
+                clear(path)  # the rest of a killed one
+                write_marker(path, copied.marker)
+                database = path / DATABASE_NAME
+                database.mkdir(mode=0o700)
+                kill_point("backup.begun")
+                for name in copied.sums:
+                    _fetch_file(store, copied, name, database, throttle)
+                    kill_point("backup.fetched")
+                sync_directory(database)
+                kill_point("backup.restored")
+                write_marker(path, replace(copied.marker, complete=True))
+            except BaseException:
+                clear(path)
+                raise
+
+
+def _fetch_file(
+    store: Store, copied: Copied, name: str, database: Path, throttle: Throttle
+) -> None:
+    """Download one file, and refuse it if it is not what the backup wrote."""
+    (size, total), summed, written = copied.sums[name], hashlib.blake2b(), 0
+    source = copied.object_of(name)
+    try:
+        with (database / name).open("xb") as copy:
+            for block in throttle.paced(store.get(source)):
+                summed.update(block)
+                written += copy.write(block)
+                if written > size:
+                    break
+            copy.flush()
+            os.fsync(copy.fileno())
+    except MissingObject as fault:
+        raise IndexDamaged(f"{fault} from the backup; take another backup") from fault
+    if (written, summed.hexdigest()) != (size, total):
+        raise IndexDamaged(
+            f"{store.where}/{source}: is not what the backup wrote; take another backup"
+        )
+
+
+def _refuse_small(path: Path, wanted: int) -> None:
+    """Refuse a disk that has no room for *wanted* bytes."""
+    above = next(each for each in (path, *path.absolute().parents) if each.exists())
+    free = shutil.disk_usage(above).free
+    if wanted > free:
+        raise DiskFull(
+            f"{path}: the backup takes {wanted / 1e6:,.1f} MB, and the disk has "
+            f"{free / 1e6:,.1f} MB left",
+            path,
+        )
