@@ -59,7 +59,8 @@ OF_A_TABLE = {"boilerplate_sample_share"}
 """There is no table of boilerplate."""
 
 
-def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(stage):
+def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(embedded_stage):
+    stage = embedded_stage()
     stage.produce(records(texts(random.Random(SEED), 400)))
     stage.produce([Input(b"{broken")])
     process = stage.start(**SETTINGS)

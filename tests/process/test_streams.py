@@ -83,7 +83,8 @@ class Mute(FilterProcess):
         stage.processes.append(self)
 
 
-def test_run_works_and_ends_the_same(stage: Stage) -> None:
+def test_run_works_and_ends_the_same(embedded_stage) -> None:
+    stage: Stage = embedded_stage()
     stage.produce(records(texts(random.Random(SEED), 60)))
     process = Mute(stage, WITHOUT_ANY)
     stage.drain(process)

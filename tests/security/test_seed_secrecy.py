@@ -19,7 +19,8 @@ def content(each: Record) -> bytes:
     return (each.key or b"") + (each.value or b"") + headers
 
 
-def test_only_the_changelog_s_header_and_the_state_hold_it(stage: Stage, tmp_path: Path) -> None:
+def test_only_the_changelog_s_header_and_the_state_hold_it(embedded_stage) -> None:
+    stage: Stage = embedded_stage()
     stage.produce([*records(texts(random.Random(SEED), 60)), Input(b"{broken")])
     # Without a seed file the process draws a seed of its own.
     process = stage.start(index={"seed_file": None}, log={"level": "debug"})

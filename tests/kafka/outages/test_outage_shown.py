@@ -26,8 +26,9 @@ def known(count: int) -> Callable[[dict[str, object]], bool]:
 
 
 @pytest.mark.slow(30)
-def test_a_directory_that_is_removed_under_its_owner_is_made_again(stage: Stage) -> None:
+def test_a_directory_that_is_removed_under_its_owner_is_made_again(embedded_stage) -> None:
     """The README allows it at any time; the process ended with 70 and a traceback."""
+    stage: Stage = embedded_stage()
     process = stage.start()
     state = stage.directory / "state"
     for number in range(2):
