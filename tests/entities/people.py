@@ -48,7 +48,6 @@ _EURO_CITIES = words(
     "Zürich Linz Graz Düsseldorf Göttingen Besançon Orléans"
 )
 _EURO_CODES = [(f"{i * 977 % 90_000 + 10_000}", city) for i, city in enumerate(_EURO_CITIES * 4)]
-_ENDINGS = ["straße", "straße", "weg", "platz", "gasse"]
 
 
 def _german(rng: random.Random, names: Names) -> tuple[str, str]:

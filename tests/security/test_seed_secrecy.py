@@ -1,7 +1,6 @@
 """The seed that keys the hashes stands where it must be, and nowhere else."""
 
 import random
-from pathlib import Path
 
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.model import Record

@@ -10,11 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OLD = "2c43db732e40901ee24bb75bebd0c87bb3eb0d0f"
-"""Its changelog believes the host's clock, and its group knows no id of the input. It hashes
-otherwise than we do, and writes another format."""
-ALGORITHM_2 = "bf3680d147d7eb8797f269dafaf4a8474daa3018"
-"""It writes the format that we do, and hashes otherwise: words lost their marks."""
 SAME_HASHES = "ae285f7bb536135730292715e0469d8bd0012096"
 """It hashes and writes as we do."""
 SETTINGS_LIBRARY = '''

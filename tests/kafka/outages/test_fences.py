@@ -24,7 +24,6 @@ SETTINGS = {
     "kafka": {"session_timeout": "2s", "transaction_timeout": "3m"},
     "http": {"stalled_after": "30m"},
 }
-STEADY = {**SETTINGS, "kafka": {**SETTINGS["kafka"], "session_timeout": "30s"}}
 STATIC = {
     **SETTINGS,
     "kafka": {**SETTINGS["kafka"], "consumer": {"group.instance.id": "one-name-for-two"}},
