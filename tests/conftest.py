@@ -6,12 +6,14 @@ import random
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from deploy.local.real import RealKafka
 from streamfilter.kafka.embedded import EmbeddedBroker
+from streamfilter.process.child import Child
 from tests.faults.causes.proxy import Proxy
 from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
 from tests.support.session import classes, needs
@@ -143,14 +145,25 @@ def stage(make_stage: Callable[..., Stage]) -> Stage:
 
 
 @pytest.fixture
-def embedded_stage(forge: Forge, tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+def embedded_stage(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., Stage]]:
     """Return a maker of stages on a broker inside of this process: for starts and checks.
 
-    It keeps no committed offsets, so nothing is filtered there.
+    A filter works there, once and without faults: no committed offsets are kept.
     """
+
+    def launch(*command: Any, **options: Any) -> Child:  # most start no filter, and need no forge
+        return request.getfixturevalue("forge").launch(*command, **options)
+
+    stages: list[Stage] = []
     with EmbeddedBroker() as broker:
 
         def make(*, partitions: int = 1) -> Stage:
-            return Stage(broker.bootstrap, tmp_path, partitions=partitions, embedded=broker)
+            shape = {"partitions": partitions, "launch": launch, "embedded": broker}
+            stages.append(Stage(broker.bootstrap, tmp_path, **shape))
+            return stages[-1]
 
         yield make
+        for stage in stages:
+            stage.close()

@@ -3,6 +3,7 @@
 import math
 import random
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, TOPIC, MetricKind
@@ -59,6 +60,7 @@ OF_A_TABLE = {"boilerplate_sample_share"}
 """There is no table of boilerplate."""
 
 
+@pytest.mark.slow
 def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(embedded_stage):
     stage = embedded_stage()
     stage.produce(records(texts(random.Random(SEED), 400)))

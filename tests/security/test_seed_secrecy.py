@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.model import Record
 from tests.kafka.story import records, texts
@@ -18,6 +20,7 @@ def content(each: Record) -> bytes:
     return (each.key or b"") + (each.value or b"") + headers
 
 
+@pytest.mark.slow
 def test_only_the_changelog_s_header_and_the_state_hold_it(embedded_stage) -> None:
     stage: Stage = embedded_stage()
     stage.produce([*records(texts(random.Random(SEED), 60)), Input(b"{broken")])
