@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from streamfilter.index.bands import bucket_writes as listing
+from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import name_of, whole_seconds
@@ -313,3 +314,15 @@ def test_documents_are_found_by_their_id_in_all_windows_that_are_alive(make_inde
     index.apply(Changes(Progress(next_batch=3, next_ordinal=3, horizon=1)))
     assert [each.tolist() for each in index.named([name_of("a")], 2)] == [[1, 2]]
     assert [each.tolist() for each in index.named([name_of("a")], 1)] == [[1]]
+
+
+def test_equal_documents_are_listed_and_found_under_ever_longer_keys(make_index: MakeIndex) -> None:
+    index, count = make_index(1), 60
+    found = documents(range(count))
+    alike = np.repeat(found.contents.signatures[:1], count, axis=0)
+    found = replace(found, contents=replace(found.contents, signatures=alike))
+    keys = keys_of([[3, 5, 7, 9]] * count)
+    progress = Progress(next_batch=1, next_ordinal=count)
+    index.apply(Changes(progress, Additions(found, keys)))
+    (buckets,) = index.probe(keys[:1], None, alike[:1]).windows
+    assert [level.counts.max() for level in buckets.deeper] == [cap_at(1, 1)] * DEPTH

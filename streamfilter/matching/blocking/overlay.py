@@ -179,8 +179,8 @@ class Overlay:
         buckets: Buckets,
         *,
         cap: int,
+        kept: Flags,
         forgetting: Forgetting = NO_TOMBSTONES,
-        kept: Flags | None = None,
     ) -> None:
         """Group equal *keys* (n, c) where *present*; *buckets* are the index's buckets of them.
 
@@ -188,16 +188,16 @@ class Overlay:
         """
         self._columns, self._cap, self._forgetting = keys.shape[1], cap, forgetting
         self._buckets, self._keys = buckets, keys
-        self._listed = present[:, -1] if kept is None else present[:, -1] | kept
+        self._listed = present[:, -1] | kept
         self._until = forgetting.until(len(keys))
         levels = (buckets.shortest, *buckets.deeper) if len(forgetting.ordinals) else ()
         self._left = [_leaving(level, forgetting) for level in levels]
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
-        kept = self._kept(0, cells, room)
+        needed = self._kept(0, cells, room)
         room[self._whole(cells)] = NEVER  # its bucket goes on in pages
         self._levels: list[Groups] = []
-        self._add(keys.reshape(-1)[cells], cells, room, kept)
+        self._add(keys.reshape(-1)[cells], cells, room, needed)
         for depth in range(1, DEPTH + 1):
             self._one_longer(signatures, buckets, depth, cap_at(cap, depth))
             if not len(self._levels[-1].cells):
