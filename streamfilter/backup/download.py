@@ -70,13 +70,14 @@ def candidates(store: Store, index_id: str) -> BackupsFound:
 
 def restorable(store: Store) -> list[Copied]:
     """Return the newest whole backup of each index in *store*, or raise `IndexFault`."""
-    notes, newest = list[str](), list[Copied]()
+    notes, by_id = list[str](), dict[str, Copied]()
     with suppress(MissingObject):
-        newest += manifest.read(store, OF_VERSION_1)
+        by_id |= {each.index_id: each for each in manifest.read(store, OF_VERSION_1)}
     for index_id in manifest.index_ids(store):
         found = candidates(store, index_id)
         notes += found.notes
-        newest += found.whole[:1]
+        by_id |= {each.index_id: each for each in found.whole[:1]}
+    newest = list(by_id.values())
     names = [each.name for each in newest]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         ids = ", ".join(each.index_id for each in newest if each.name in twice)
