@@ -6,6 +6,7 @@ care: another user may have put links and pipes into it.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -156,7 +157,12 @@ def _file_errors(root: Path) -> Iterator[None]:
             raise StoreFull(
                 f"{root}: the target is full ({error})\n    cure: make room there"
             ) from error
-        if isinstance(error, PermissionError | NotADirectoryError | FileExistsError):
-            cure = "make it a directory that this user may write"
-            raise StoreRefused(f"{root}: cannot be used: {error}; {cure}") from error
-        raise StoreUnreachable(f"{root}: cannot be used now: {error}") from error
+        if error.errno in _AWAY:
+            raise StoreUnreachable(f"{root}: cannot be used now: {error}") from error
+        cure = "make it a directory that this user may write"
+        raise StoreRefused(f"{root}: cannot be used: {error}; {cure}") from error
+
+
+_AWAY = frozenset({errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE,
+                   errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EBUSY})  # fmt: skip
+"""Errors of a file system that may be there again later."""
