@@ -33,7 +33,7 @@ from streamfilter.index.ages import Ages, ages_of
 from streamfilter.index.directory.identity import decode_identity
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import encode_documents, recorded
-from streamfilter.index.input_table import InputTable, table_of
+from streamfilter.index.input_table import InputTable, Seed, table_of
 from streamfilter.index.journal import decode_mark, encode_mark
 from streamfilter.index.protocol import Additions, Documents
 from streamfilter.model import BatchMark, InputTopic, Span, Window
@@ -330,10 +330,26 @@ def test_a_record_that_forgets_no_one_or_the_impossible_is_refused(body: str) ->
         changelog.decode_forgotten(bytes([1, FORGET]) + bytes.fromhex(body))
 
 
+def test_a_header_with_seeds_has_their_version_and_says_how_far_each_was_read() -> None:
+    table = TOPICS.seeded([Seed("a.jsonl"), Seed("b.jsonl", "", 7, 6, "f0")])
+    value = encode_header(Header(identity().encode(), "ours", 5, inputs=table))
+    assert value[0] == 7
+    assert decode_header(value).inputs == table
+    assert table_of(table.encode()) == table
+    assert table.by_number[65_534].position == 7
+    assert table.seeded([Seed("b.jsonl")]) == table, "a known seed keeps its position"
+    with pytest.raises(FormatError, match="has 2 seeds"):
+        decode_header(b"\x06" + value[1:])
+    with pytest.raises(Stop, match="an index takes 1000 seeds"):
+        table.seeded(Seed(str(n)) for n in range(999))
+    with pytest.raises(Stop, match="was another one: a file, not id"):
+        table.seeded([Seed("a.jsonl", "id")])
+
+
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
-    with pytest.raises(FormatError, match="version 7; this streamfilter reads"):
-        kind_of(b"\x07" + value[1:])
+    with pytest.raises(FormatError, match="version 8; this streamfilter reads"):
+        kind_of(b"\x08" + value[1:])
     for version in (2, 3, 4):
         with pytest.raises(FormatError, match=f"type 1 has no version {version}"):
             kind_of(bytes([version, HEADER]) + value[2:])
