@@ -30,8 +30,9 @@ FLOOR_PLAN = {
     "preflight": "backup kafka files assembly monitoring quality config documents index process "
     "similarity cleaning",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
-    "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
-    "index process workers",
+    "kafka": "cluster tasks engine quality assembly monitoring config documents matching "
+    "similarity index process workers",
+    "cluster": "tasks engine assembly documents workers matching similarity index process",
     "tasks": "backup engine assembly matching similarity index process",
     "engine": "workers monitoring quality documents matching similarity index process",
     # the same filter over files
@@ -94,7 +95,7 @@ LIBRARIES = {
     "pydantic_core": {"config"},
     "yaml": {"config"},
     "avro": {"documents"},
-    "msgspec": {"documents", "matching", "kafka", "monitoring", "workers"},
+    "msgspec": {"documents", "matching", "kafka", "monitoring", "workers", "cluster"},
     "pyarrow": {"files"},  # rows of Parquet, and snappy
     "zstandard": {"files"},
 }

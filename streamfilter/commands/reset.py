@@ -67,7 +67,7 @@ def command(
         standard.say("nothing was changed; --yes does it")
         return ExitCode.OK
     # The order is the module's: see there.
-    group_reset.delete_topics(config, admin, [config.changelog_topic])
+    group_reset.delete_topics(config, admin, sorted(config.made_topics))
     if outputs:
         group_reset.empty_outputs(config, admin)
     group_reset.delete_group(config, admin)

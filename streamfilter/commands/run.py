@@ -29,6 +29,7 @@ EXAMPLES = """\b
 Examples:
   streamfilter run --config streamfilter.yaml
   streamfilter run --config streamfilter.yaml --set kafka.group=news --set http.port=0
+  streamfilter run --config streamfilter.yaml --role judge      # with cluster.enabled
   streamfilter run --config streamfilter.yaml --rewrite-changelog   # once, then without
 """
 
@@ -47,9 +48,14 @@ logger = logging.getLogger("streamfilter.run")
     is_flag=True,
     help="If the changelog lost its beginning, write it again from this host's whole index.",
 )
+@click.option(
+    "--role",
+    type=click.Choice(["edge", "judge"]),
+    help="With cluster.enabled: what this process does.",
+)
 def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], accept_positions: bool,
-    rewrite_changelog: bool,
+    rewrite_changelog: bool, role: str | None,
 ) -> int:  # fmt: skip
     """Filter between Kafka topics, exactly once, until stopped.
 
@@ -85,6 +91,7 @@ def command(
             stopping=signals.is_set,
             accept_positions=accept_positions,
             rewrite_changelog=rewrite_changelog,
+            role=role,
         )
     logger.info("stopped; everything taken is committed")
     return ExitCode.OK

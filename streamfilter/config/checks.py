@@ -98,6 +98,21 @@ def _topics(config: Config) -> Iterator[Problem]:
         yield from _several(config)
 
 
+def _cluster(config: Config) -> Iterator[Problem]:
+    """Edges and a judge share one index over one topic."""
+    if not config.cluster.enabled:
+        return
+    if config.index.scope == "partition":
+        yield Problem(
+            "cluster.enabled",
+            "index.scope partition has an index for each partition, and needs no judge",
+            "set index.scope: topic, or cluster.enabled: false",
+        )
+    if config.input.topics:
+        got = "it works with one input.topic, and input.topics is set"
+        yield Problem("cluster.enabled", got, "set input.topic, or cluster.enabled: false")
+
+
 def _several(config: Config) -> Iterator[Problem]:
     """A list of topics: no output fits it, and every output is named."""
     given, output = config.input, config.output
@@ -310,6 +325,7 @@ def _within(key: str, least: float, most: float, expected: str, default: str) ->
 
 _CHECKS: tuple[CheckOf, ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
+    (("cluster", "index.scope", "input.topics"), _cluster),
     *shapes.CHECKS,
     boilerplate.CHECK,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",

@@ -28,6 +28,7 @@ class Config(Section):
     kafka: process.KafkaSection = process.KafkaSection()
     http: process.HttpSection = process.HttpSection()
     batch: process.BatchSection = process.BatchSection()
+    cluster: process.ClusterSection = process.ClusterSection()
     limits: process.LimitsSection = process.LimitsSection()
     memory: process.MemorySection = process.MemorySection()
     log: process.LogSection = process.LogSection()
@@ -116,13 +117,41 @@ class Config(Section):
         return self.index.changelog or f"{self.kafka.group}.changelog"
 
     @property
+    def sketches_topic(self) -> str:
+        """Return the topic in which edges give their sketches to the judge."""
+        return f"{self.kafka.group}.sketches"
+
+    @property
+    def verdicts_topic(self) -> str:
+        """Return the topic in which the judge gives its verdicts to the edges."""
+        return f"{self.kafka.group}.verdicts"
+
+    @property
+    def edge_group(self) -> str:
+        """Return the consumer group of the edges."""
+        return f"{self.kafka.group}.edge"
+
+    @property
+    def cluster_topics(self) -> dict[str, str]:
+        """Return the topics between edges and judge, by what messages call them."""
+        if not self.cluster.enabled:
+            return {}
+        names = {"sketches": self.sketches_topic, "verdicts": self.verdicts_topic}
+        return {f"cluster ({name})": topic for name, topic in names.items()}
+
+    @property
+    def made_topics(self) -> frozenset[str]:
+        """Return the topics that `run` creates where they are missing."""
+        return frozenset({self.changelog_topic, *self.cluster_topics.values()})
+
+    @property
     def topics(self) -> dict[str, str]:
         """Return all topics of ours by the settings that name them."""
         ours = self.output.topics
         topic = {"input.topic": self.input.topic}
         if self.input.topics:
             topic = {f"input.topics ({name})": name for name in self.input.exact}
-        return {**topic, **ours, "index.changelog": self.changelog_topic}
+        return {**topic, **ours, "index.changelog": self.changelog_topic, **self.cluster_topics}
 
     def masked(self) -> dict[str, Any]:
         """Return the settings as plain JSON values, secrets as asterisks: fit for printing."""

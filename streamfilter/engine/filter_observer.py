@@ -52,9 +52,15 @@ class FilterObserver:
         showcase: Showcase | None = None,
         retention: Retention = UNLIMITED,
         topic_name: Callable[[str], str] | None = None,
+        *,
+        forwards: bool = True,
     ) -> None:
-        """Prepare; *topic_name* gives a topic's name or pattern, if there are several inputs."""
+        """Prepare; *topic_name* gives a topic's name or pattern, if there are several inputs.
+
+        Without *forwards* the records of a batch are counted elsewhere: a judge has none.
+        """
         self._topic_name = topic_name
+        self._forwards = forwards
         self.process, self._metrics = process, process.metrics
         self._destinations, self._retention = destinations, retention
         self._showcase = showcase or Showcase()
@@ -69,8 +75,9 @@ class FilterObserver:
         """Count a batch, after its commit and its write to the index."""
         judgement, records = moved.decided.judgement, moved.decided.prepared.records
         self.process.committed(records)
+        outcomes = moved.decided.outcomes if self._forwards else ()
         report = BatchReport.of(
-            moved.decided.outcomes,
+            outcomes,
             by_topic=self._by_topic(moved),
             counts=[judgement.counts] if judgement else (),
             produced=self._by_destination(moved),
@@ -78,10 +85,12 @@ class FilterObserver:
             changelog_bytes=sum(map(len, moved.changelog)),
             applied=applied,
             forgotten=moved.decided.forgotten,
-            ages_seconds=self._ages(records),
+            ages_seconds=self._ages(records if self._forwards else ()),
         )
         self._metrics.batch(report)
         self._metrics.stages(moved.stages)
+        if not self._forwards:
+            return
         prepared = moved.decided.prepared
         ids, rows = prepared.batch.ids, prepared.rows
         self._showcase.batch(
@@ -98,7 +107,8 @@ class FilterObserver:
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
         counts = Counter[str](changelog=len(moved.changelog))
-        for topic, records in Counter(out.topic for out in moved.leaving).items():
+        leaving = moved.leaving if self._forwards else ()
+        for topic, records in Counter(out.topic for out in leaving).items():
             counts[self._destinations.role_of(topic)] += records
         return counts
 

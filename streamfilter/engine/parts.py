@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.batches.pace import Pace
+from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.batches.seeding import SeedSource
 from streamfilter.engine.clock_and_worker import Inline
 from streamfilter.engine.filter_observer import FilterObserver
@@ -25,9 +25,46 @@ from streamfilter.engine.ports import (
     Worker,
 )
 from streamfilter.engine.trimming import Trimming
-from streamfilter.matching.batch import Decided, Rules
+from streamfilter.index.protocol import Index
+from streamfilter.matching.batch import Decided, Prepared, Rules
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
+from streamfilter.model import Positions, Record
 from streamfilter.quality.live.audit import OFF, Rates
+from streamfilter.similarity.columns import I64
+from streamfilter.similarity.sketch import Sketcher
+
+
+class Preparer(Protocol):
+    """Prepares records for the judgement: `batch_preparation.Incoming`, and the judge's."""
+
+    @property
+    def refusals(self) -> Refusals:
+        """Return the records that brokers refuse."""
+
+    def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
+        """Return *records*, or the first of them, read and sketched."""
+
+
+class OutputMaker(Protocol):
+    """Makes what leaves: `forwarding.Forwarder`, and the judge's verdicts."""
+
+    def begin(self, layout: Layout, writer: bytes) -> None:
+        """Use the partitions of *layout*; *writer* is the name of this index and group."""
+
+    @property
+    def owes(self) -> bool:
+        """Return whether a transaction is needed although no record waits."""
+
+    def retracts(self, index: Index) -> I64:
+        """Return the ordinals of documents that were not forwarded after all: to be forgotten."""
+
+    def written(
+        self, decided: Decided | None, before: Positions, after: Positions
+    ) -> Sequence[Outgoing]:
+        """Return what leaves with a batch, or without one, which moves *before* to *after*."""
+
+    def committed(self) -> None:
+        """Note that what was written last is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +79,6 @@ class BatchLimits:
     stuck_seconds: float = 300.0  # without a record, while another consumer gets some
 
 
-class OutputMaker(Protocol):
-    """Makes the output records of a batch."""
-
-    def place_by(self, layout: Layout) -> None:
-        """Use the partitions of *layout* from now on."""
-
-    def written(self, decided: Decided) -> list[Outgoing]:
-        """Return the output records of a batch, in the order of judgement."""
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The components of a task; the filter's steps are in `transactor.py`."""
@@ -63,7 +90,7 @@ class Parts:
     member: Callable[[], Member]
     clock: Clock
     observer: FilterObserver
-    incoming: Incoming
+    incoming: Preparer
     forwarder: OutputMaker
     rules: Rules
     bounds: BatchLimits

@@ -229,6 +229,29 @@ def reconcile(
     return Beginning(positions, known, loudly)
 
 
+def refuse_rewind(names: Names, begin: Beginning) -> None:
+    """Stop if a judge's group was rewound: it has no records to read again."""
+    behind = {p: o for p, o in begin.positions.items() if o < begin.known[p]}
+    if behind:
+        raise Refusal(
+            f"the group {names.group} was rewound on {names.topic} to {names.named(behind)}, and a "
+            "judge cannot read records again",
+            f"set its offsets to {names.named({p: begin.known[p] for p in behind})} with "
+            f"kafka-consumer-groups.sh --group {names.group} --reset-offsets; to forward records "
+            f"again, rewind the group {names.group}.edge on {names.group}.verdicts",
+        )
+
+
+def refuse_owed(names: Names, owed: Positions) -> Refusal:
+    """Return the refusal of a single process where edges have not forwarded all verdicts."""
+    return Refusal(
+        f"edges of the group {names.group} have forwarded {names.topic} up to "
+        f"{names.named(owed)} only, and more was judged: those records would be lost",
+        "set cluster.enabled: true, let an edge forward them, and stop it then",
+        f"delete the topic {names.group}.verdicts, and what it holds is not forwarded",
+    )
+
+
 def _with_new_partitions(
     names: Names,
     known: Positions,

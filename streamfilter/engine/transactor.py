@@ -54,6 +54,7 @@ from streamfilter.matching.pipeline import accept
 from streamfilter.model import Positions, Record, Window
 from streamfilter.quality.live.audit import Audit
 from streamfilter.quality.live.audit_pace import Auditing
+from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher
 
 IDLE_COMMIT_SECONDS = 3_600.0  # no member subscribes, so brokers would expire the offsets
@@ -122,6 +123,8 @@ class Transactor:
             return StepResult.REPLACE
         if self._parts.breaker.tripped:
             return StepResult.TRIPPED
+        if len(ordinals := self._parts.forwarder.retracts(self._index)):
+            return self._forget(ordinals)
         if not self._held:
             watch = Stopwatch(self._clock, self._parts.observer.process.spent)
             taken = self._batches.next(timeout)
@@ -155,10 +158,23 @@ class Transactor:
         except SchemasAway as away:
             self.waits_for = str(away)
             return StepResult.SCHEMAS_AWAY
+        return self._carry(decided, watch, member, reread=reread)
+
+    def _forget(self, ordinals: I64) -> StepResult:
+        """Forget documents whose records an output refused, in a batch without records."""
+        member = self._member()
+        if member is None:
+            return StepResult.RETRY
+        watch = Stopwatch(self._clock, self._parts.observer.process.spent)
+        decided = forgets_first(ordinals, self._parts.retention.rest(self._index))
+        return self._carry(decided, watch, member, reread=False)
+
+    def _carry(
+        self, decided: Decided, watch: Stopwatch, member: Member, *, reread: bool
+    ) -> StepResult:
+        """Take a batch through steps 10 to 13."""
         records = decided.prepared.records  # the others are held
         removals = named_removals(decided.forgotten.stored, self._index, self._sketcher.keys_of)
-        leaving = self._parts.forwarder.written(decided)
-        kill_point("batch.decided")
         after, batch = self.position.after(
             records,
             len(decided.prepared.rows),
@@ -167,6 +183,9 @@ class Transactor:
             reached=self._reached if len(records) == len(self._held) else None,
             ages=decided.ages,
         )
+        before = self.position.positions
+        leaving = self._parts.forwarder.written(decided, before, after.positions)
+        kill_point("batch.decided")
         header = self._header_of(decided.extent.opens, after.positions)
         additions = decided.additions and recorded(decided.additions)
         update = Update.encoded(batch, header, additions, removals) if batch else None
@@ -178,6 +197,7 @@ class Transactor:
         offset = self._transactions.run(load, member)
         if offset is None:
             return StepResult.RETRY
+        self._parts.forwarder.committed()
         watch.lap("commit")
         watch.seconds["poll"] += self._polled
         self._polled = 0.0
@@ -312,7 +332,7 @@ class Transactor:
         rest = self._parts.retention.rest(self._index)
         after, batch = self.position.passed(self._reached, rest)
         seconds = PASS_SECONDS if after != self.position else IDLE_COMMIT_SECONDS
-        if self._transactions.idle_seconds < seconds:
+        if self._transactions.idle_seconds < seconds and not self._parts.forwarder.owes:
             return StepResult.IDLE
         return self._commit(after, batch)
 
@@ -324,9 +344,11 @@ class Transactor:
         if member is None:
             return StepResult.RETRY
         update = Update.encoded(batch, header) if batch else None
-        offset = self._transactions.run(Load(after.positions, update=update), member)
+        leaving = self._parts.forwarder.written(None, self.position.positions, after.positions)
+        offset = self._transactions.run(Load(after.positions, leaving, update), member)
         if offset is None:
             return StepResult.RETRY
+        self._parts.forwarder.committed()
         self.position = after
         if update is None:
             return self._moved()

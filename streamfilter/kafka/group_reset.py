@@ -53,6 +53,7 @@ class Found:
         size = self.changelog
         held = " is not there" if size is None else f", {counted(size, 'offset')}"
         lines = ["to be removed:", f"  topic {config.changelog_topic}{held}"]
+        lines += [f"  topic {name}" for name in config.cluster_topics.values()]
         emptied = self.outputs if outputs else {}
         lines += [f"  the records of topic {n}, {counted(o, 'offset')}" for n, o in emptied.items()]
         state = "and its offsets" if self.group else "is not there"
@@ -73,6 +74,8 @@ def survey(config: Config, admin: AdminClient) -> Found:
     with asked_once():
         topics = describe(config, admin)
         members, group = members_of(admin, config.kafka.group)
+        if config.cluster.enabled:
+            members += members_of(admin, config.edge_group)[0]
         read = config.input.among(topics)
         held = {name: _held(admin, name, topics) for name in {*config.topics.values(), *read}}
     waiting = [held[name] or 0 for name in read]
@@ -180,7 +183,12 @@ def _empty(admin: AdminClient, name: str, partitions: int) -> None:
 
 def delete_group(config: Config, admin: AdminClient) -> None:
     """Delete the group with its offsets. Brokers refuse this while the group has a member."""
-    group, doing = config.kafka.group, f"deleting the group {config.kafka.group}"
+    for group in [config.kafka.group] + [config.edge_group] * config.cluster.enabled:
+        _delete_group(admin, group)
+
+
+def _delete_group(admin: AdminClient, group: str) -> None:
+    doing = f"deleting the group {group}"
     alive = "a process of it has started meanwhile: stop it, and run this again"
     with asked_once(cure=alive), kafka_errors(doing):
         answer = admin.delete_consumer_groups([group], request_timeout=CALL_SECONDS)[group]

@@ -12,6 +12,7 @@ from typing import Any
 
 from streamfilter.assembly import retention_for
 from streamfilter.config.configuration import Config
+from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
 from streamfilter.engine.batches.seeding import (
     NoOutputs,
@@ -91,7 +92,9 @@ class Seeding:
         kept = retention_for(self.config).time
         source = SeedSource(parts.source, parts.inputs, self.readers, self.counts, retention=kept)
         self._source = source
-        to = parts.incoming.to
+        incoming = parts.incoming
+        assert isinstance(incoming, Incoming)
+        to = incoming.to
         to = replace(to, limits=dict.fromkeys(to.limits, UNBOUNDED), compacted=set())
         observer = SeedObserver(parts.observer.process, to)
         observer.source, observer.counts = source, self.counts
@@ -100,7 +103,7 @@ class Seeding:
             source=source,
             seeds=source,
             observer=observer,
-            incoming=replace(parts.incoming, to=to, shadow=False),
+            incoming=replace(incoming, to=to, shadow=False),
             forwarder=NoOutputs(self.counts, self.errors_max),
             rules=replace(parts.rules, trusted=self.trusted),
             breaker=Breaker(1.0),

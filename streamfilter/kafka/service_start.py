@@ -26,6 +26,11 @@ from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.kafka.brokers.broker_queries import ask_for_id
+from streamfilter.kafka.brokers.cluster_topics import (
+    problems_of_cluster,
+    warnings_of_cluster,
+    with_cluster_topics,
+)
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
 from streamfilter.kafka.brokers.topics import Topics, outputs_of
 from streamfilter.kafka.connection import clients
@@ -35,23 +40,45 @@ from streamfilter.kafka.connection.one_shot_calls import (
     brokers_of,
     unanswered,
 )
+from streamfilter.kafka.edge_factory import edge_service, refuse_unforwarded
 from streamfilter.kafka.task_factory import TaskFactory
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.web.showcase import Showcase
 from streamfilter.process.health import Health, State
 from streamfilter.process.limits import Need, refuse_small_limits
-from streamfilter.stops import ConfigError, Refused, Stop
+from streamfilter.stops import ConfigError, Problem, Refused, Stop, Temporary
 
 T = TypeVar("T")
 
+EDGE, JUDGE = "edge", "judge"  # `run --role`
+RANGE_OVERHEAD = 512  # bytes of a sketch range of one document beyond its changelog record
 ASK_AGAIN_SECONDS = 0.5
 MISSING_SECONDS = 3.0  # until a topic counts as missing: brokers learn late of a new one
 
 
-def needed(config: Config) -> list[str]:
+def needed(config: Config, role: str | None = None) -> list[str]:
     """Return the minimum rights of the user that `run` works as, one per line."""
     changelog, group = config.changelog_topic, config.kafka.group
+    sketches, verdicts = config.sketches_topic, config.verdicts_topic
+    created = "and CREATE unless it exists"
+    if role == EDGE:
+        return [
+            f"READ on topics {config.input.topic}, {verdicts} and {changelog}",
+            *(f"WRITE on topic {name}" for name in outputs_of(config)),
+            f"WRITE on topic {sketches}, {created}",
+            f"READ on group {config.edge_group}",
+            f"WRITE on transactional ids {config.edge_group}. (prefixed)",
+        ]
+    if role == JUDGE:
+        return [
+            f"READ on topics {config.input.topic} and {sketches}",
+            f"READ and WRITE on topic {changelog}, {created}",
+            f"WRITE on topic {verdicts}, {created}",
+            *[f"DELETE on topic {changelog}, or it grows"] * retention_for(config).limited,
+            f"READ on group {group}",
+            f"WRITE on transactional id {group}.0",
+        ]
     return [
         *(f"READ on topic {name}" for name in config.input.topics or [config.input.topic]),
         *(f"WRITE on topic {name}" for name in outputs_of(config)),
@@ -64,12 +91,12 @@ def needed(config: Config) -> list[str]:
 
 
 @contextmanager
-def explained(config: Config) -> Iterator[None]:
+def explained(config: Config, role: str | None = None) -> Iterator[None]:
     """Add the needed rights to the message of a `Refused` inside the block."""
     try:
         yield
     except Refused as refused:
-        lines = "\n".join(f"    {right}" for right in needed(config))
+        lines = "\n".join(f"    {right}" for right in needed(config, role))
         raise Refused(f"{refused}\n    the user of kafka.common needs:\n{lines}") from refused
 
 
@@ -88,8 +115,10 @@ def serve(
     stopping: Callable[[], bool],
     accept_positions: bool = False,
     rewrite_changelog: bool = False,
+    role: str | None = None,
 ) -> None:
     """Filter between the topics of *config* until *stopping*, or raise `Stop`."""
+    refuse_other_role(config, role)
     if backups_for(config, config.index.path, "index") is not None:  # a missing extra stops here
         metrics.set(backup_every_seconds=config.index.backup.every.total_seconds())
     reader_for(config, settle=True)  # a missing library or schema stops a standby, too
@@ -103,16 +132,20 @@ def serve(
     )
     health.report(scheme=config.scheme().fingerprint)
     start = Start(config, health, stopping)
-    with explained(config):
+    with explained(config, role):
         try:
-            factory = task_factory(config, health, metrics, showcase, start)
+            factory = task_factory(config, health, metrics, showcase, start, role)
         except StoppedEarly:
             return
         metrics.spent("start")
         try:
-            factory.service(
-                accept_positions=accept_positions, rewrite_changelog=rewrite_changelog
-            ).run(stopping)
+            if role == EDGE:
+                service = edge_service(factory, accept_positions=accept_positions)
+            else:
+                service = factory.service(
+                    accept_positions=accept_positions, rewrite_changelog=rewrite_changelog
+                )
+            service.run(stopping)
         finally:
             factory.worker.close()  # before the crew: a batch prepared ahead may still use it
             factory.crew.close()
@@ -147,8 +180,26 @@ class Start:
         raise StoppedEarly
 
 
+def refuse_other_role(config: Config, role: str | None) -> None:
+    """Raise `ConfigError` unless the process has a *role* exactly if ``cluster.enabled``."""
+    if config.cluster.enabled is (role is not None):
+        return
+    if role is None:
+        got = "it is true, and the process has no role"
+        cure = "start it with --role edge or --role judge, or set cluster.enabled: false"
+    else:
+        got = f"it is false, and the process was started with --role {role}"
+        cure = "set cluster.enabled: true for all processes of the group, or leave out --role"
+    raise ConfigError([Problem("cluster.enabled", got, cure)])
+
+
 def task_factory(
-    config: Config, health: Health, metrics: Metrics, showcase: Showcase, start: Start
+    config: Config,
+    health: Health,
+    metrics: Metrics,
+    showcase: Showcase,
+    start: Start,
+    role: str | None = None,
 ) -> TaskFactory:
     """Check the cluster, report all problems, and return the parts of the service."""
     seed = seed_at(config.index.seed_file)
@@ -157,12 +208,15 @@ def task_factory(
         config, statistics.watched(clients.admin_properties(config), "admin")
     )
     found = start.patiently(patient_look(config, admin, start.clock))
-    if problems := topics.problems_of(config, found):
+    if problems := topics.problems_of(config, found) + problems_of_cluster(config, found):
         raise ConfigError(problems)
+    if config.cluster.enabled:
+        found = start.patiently(lambda: with_cluster_topics(config, admin))
     partitions = PartitionCounts(config, found)
     if (tasks := partitions.layout.tasks) > 1:
         refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
-    for warning in announced(config) + topics.warnings_of(config, found):
+    warnings = topics.warnings_of(config, found) + warnings_of_cluster(config, found)
+    for warning in announced(config) + warnings:
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
     observer = FilterObserver(
@@ -171,6 +225,7 @@ def task_factory(
         showcase,
         retention=retention_for(config),
         topic_name=config.input.entry_of if config.input.several else None,
+        forwards=role != JUDGE,
     )
     input_id = ""  # the ids of several topics are in their table
     if not config.input.several:
@@ -187,6 +242,14 @@ def task_factory(
         input_id,
         crew_for(config),
     )
+    if config.changelog_topic not in found and role == EDGE:
+        raise Temporary(
+            f"topic {config.changelog_topic} does not exist yet: no judge has begun\n"
+            "    cure: start one with `streamfilter run --role judge`; a supervisor then starts "
+            "this edge again"
+        )
+    if role is None and not config.cluster.enabled:
+        start.patiently(lambda: refuse_unforwarded(factory))
     if config.changelog_topic not in found:
         start.patiently(factory.create_changelog)
         start.patiently(lambda: topic_creation.see_changelog(config, admin))
@@ -203,7 +266,7 @@ def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[
         left = begun + patience - clock.monotonic()
         seconds = min(CALL_SECONDS, max(left, LOOK_SECONDS_MIN))
         found = topics.describe(config, admin, seconds=seconds)
-        missing = {*config.topics.values()} - found.keys() - {config.changelog_topic}
+        missing = {*config.topics.values()} - found.keys() - config.made_topics
         if missing and clock.monotonic() < believed_at:
             raise Retriable(f"brokers do not know of {', '.join(sorted(missing))}")
         return found
@@ -217,6 +280,8 @@ def _destinations(config: Config, found: Topics) -> Destinations:
     changelog = found.get(config.changelog_topic)
     remembers = changelog.message_bytes if changelog else topics.largest_output(config, found)
     limits = {name: found[name].message_bytes for name in outputs_of(config)}
+    if config.cluster.enabled:
+        remembers = min(remembers, found[config.sketches_topic].message_bytes - RANGE_OVERHEAD)
     return Destinations(
         unique=output.unique,
         duplicates=output.duplicates,

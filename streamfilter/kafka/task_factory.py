@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from streamfilter.assembly import (
     reader_for,
     retention_for,
 )
+from streamfilter.cluster.judge import Received, SketchLog, VerdictWriter
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
@@ -27,8 +28,9 @@ from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.clock_and_worker import Aside, ThreadWorker
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
+from streamfilter.engine.observer import Observer
 from streamfilter.engine.parts import BatchLimits, Parts
-from streamfilter.engine.ports import Clock, Layout
+from streamfilter.engine.ports import Clock, Layout, Member, RecordSource, Sink
 from streamfilter.engine.start_checks import Names, refuse_lost_changelog
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
@@ -38,9 +40,9 @@ from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB
 from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.kafka.brokers.changelog_topic import ChangelogWatch, refuse_changed
-from streamfilter.kafka.brokers.partition_counts import PartitionCounts, TaskTopics
+from streamfilter.kafka.brokers.partition_counts import PartitionCounts, SecondTopic, TaskTopics
 from streamfilter.kafka.brokers.topic_watch import TopicsWatch, refuse_stranded
-from streamfilter.kafka.brokers.topics import Topics
+from streamfilter.kafka.brokers.topics import MESSAGE_BYTES, Topics
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.errors import kafka_errors, stops
 from streamfilter.kafka.connection.unreachable import Reach
@@ -49,6 +51,7 @@ from streamfilter.kafka.ports.membership import GroupMembership
 from streamfilter.kafka.ports.sink import KafkaSink
 from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.matching.batch import Rules
+from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.quality.live.audit import Rates
 from streamfilter.tasks.backup_observer import BackupObserver
 from streamfilter.tasks.index_backups import IndexBackups
@@ -60,6 +63,7 @@ from streamfilter.workers.crew import Crew
 
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
 TASK_BATCH_MIN = MIB // 4
+NO_PROPERTIES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class TaskFactory:
         numbers = layout.partitions
         if names.inputs.several:
             numbers = names.inputs.take(ONE_TOPIC, layout, 0)
-        everything = self._source(0, names.inputs)
+        everything = self.source(self.topics_of(0, names.inputs))
         try:
             committed = everything.committed(numbers)
         finally:
@@ -104,36 +108,18 @@ class TaskFactory:
         if self.config.changelog_topic in topics.describe(self.config, self.admin):
             return
         refuse_lost_changelog(names, committed)
-        largest = self.destinations.changelog_limit or topics.MESSAGE_BYTES
+        largest = self.destinations.changelog_limit or MESSAGE_BYTES
         topic_creation.create_changelog(self.config, self.admin, self.tasks, message_bytes=largest)
 
     def service(self, *, accept_positions: bool, rewrite_changelog: bool) -> Service:
         """Return the service; it joins the group here."""
         config, tasks = self.config, range(self.tasks)
         cold = config.index.standby == "cold" or bool(self.seeds)
-        with stops(), kafka_errors("joining the group"):
-            consumer = clients.consumer(
-                config, self._watched(clients.ownership_properties, "owner")
-            )
-            membership = GroupMembership(consumer, config.changelog_topic)
-        watch = TopicsWatch(config, self.admin, self.partitions, self.clock)
-        if self.input_id:
-            watch.expect(config.input.topic, self.input_id)
-        settings = ChangelogWatch(config, self.admin, self.clock, self.observer)
-
-        statistics = self.observer.process.statistics
-        reach = Reach(config, lambda: statistics.away_since)
-
-        def look() -> Layout:
-            watch.look()
-            settings.look()
-            refuse_stranded(statistics)
-            return self.partitions.layout
-
+        membership = joined(self, config.kafka.group, config.changelog_topic)
         return Service(
             membership,
             lambda number, index: self._task(
-                self._plan(
+                self.plan(
                     number, accept_positions=accept_positions, rewrite_changelog=rewrite_changelog
                 ),
                 index,
@@ -144,13 +130,13 @@ class TaskFactory:
             latency=config.batch.latency.total_seconds(),
             standbys=None if cold else Standbys(tasks, self._standby),
             tasks=len(tasks),
-            look=look,
-            away=reach.detail,
+            look=watching(self),
+            away=reach_of(config, self.observer.process.statistics).detail,
         )
 
     def _standby(self, number: int) -> Standby:
-        plan = self._plan(number)
-        changelog, store = self._changelog(number), self._store(number)
+        plan = self.plan(number)
+        changelog, store = self.changelog(number), self._store(number)
         backups = self._backups(plan)
         return Standby(plan, changelog, store, self.observer, self.clock, backups)
 
@@ -163,9 +149,10 @@ class TaskFactory:
             return None
         return IndexBackups(plan, target, self.backups, Aside())
 
-    def _plan(
+    def plan(
         self, number: int, *, accept_positions: bool = False, rewrite_changelog: bool = False
     ) -> Plan:
+        """Return the settings of a task."""
         return Plan(
             number=number,
             names=self._names(number),
@@ -175,17 +162,59 @@ class TaskFactory:
             accept_positions=accept_positions,
             new_identity=self._new_identity,
             rewrite_changelog=rewrite_changelog,
+            rewinds=not self.config.cluster.enabled,
         )
 
     def _task(self, plan: Plan, index: Index | None, membership: GroupMembership) -> Task:
-        config, number, inputs = self.config, plan.number, plan.names.inputs
-        changelog = self._changelog(number)
-        parts = Parts(
-            source=self._source(number, inputs),
-            sink=self._sink(number, changelog, inputs),
+        topics, changelog = (
+            self.topics_of(plan.number, plan.names.inputs),
+            self.changelog(plan.number),
+        )
+        sink = self.sink(topics, changelog)
+        parts = self.parts(plan, self.source(topics), sink, changelog, membership.member)
+        if self.config.cluster.enabled and not self.seeds:
+            parts = self._judging(topics, parts, changelog)
+        backups = self._backups(plan)
+        return Task(plan, self.adapted(parts), self._store(plan.number), index, backups)
+
+    def _judging(self, topics: TaskTopics, parts: Parts, changelog: KafkaChangelog) -> Parts:
+        """Return *parts* for a judge: it reads sketch ranges, and writes verdict ranges."""
+        config = self.config
+        sketches = replace(topics, inputs=Inputs(config.sketches_topic))
+        log = SketchLog(
+            parts.source,
+            self.source(sketches, {"auto.offset.reset": "earliest"}),
+            topic=config.input.topic,
+            scheme=config.scheme(),
+            dropped=partial(note_dropped, self.observer.process),
+        )
+        beside = SecondTopic(config.sketches_topic, log.beside)
+        return replace(
+            parts,
+            source=log,
+            sink=self.sink(replace(topics, beside=beside), changelog),
+            incoming=Received(),
+            forwarder=VerdictWriter(
+                log, config.verdicts_topic, own_ids=config.output.mode == "shadow"
+            ),
+        )
+
+    def parts(
+        self,
+        plan: Plan,
+        source: RecordSource,
+        sink: Sink,
+        changelog: KafkaChangelog,
+        member: Callable[[], Member],
+    ) -> Parts:
+        """Return the components of a task that filters."""
+        config, inputs = self.config, plan.names.inputs
+        return Parts(
+            source=source,
+            sink=sink,
             changelog=changelog,
             layout=lambda: self.partitions.ask(self.admin),
-            member=membership.member,
+            member=member,
             clock=self.clock,
             observer=self.observer,
             incoming=Incoming(
@@ -195,7 +224,7 @@ class TaskFactory:
                 Refusals(self.destinations.compacted),
                 self.crew,
             ),
-            forwarder=self._forwarder(),
+            forwarder=self.forwarder(),
             rules=Rules(policy_for(config), inputs.locate),
             bounds=_bounds(config, self.tasks),
             breaker=Breaker(config.limits.dead_letter_share),
@@ -206,8 +235,6 @@ class TaskFactory:
             retention=retention_for(config),
             trimming=Trimming(changelog, self.clock, self.observer, plan.names.changelog),
         )
-        backups = self._backups(plan)
-        return Task(plan, self.adapted(parts), self._store(number), index, backups)
 
     def _names(self, number: int) -> Names:
         config = self.config
@@ -220,13 +247,15 @@ class TaskFactory:
         path = index_of(self.config.index.path, number, whole=self.partitions.layout.whole)
         return index_for(self.config, path, seed=self.seed, share=self.tasks)
 
-    def _topics(self, number: int, inputs: Inputs) -> TaskTopics:
+    def topics_of(self, number: int, inputs: Inputs) -> TaskTopics:
+        """Return the topics of a task."""
         return TaskTopics(inputs, self.config.changelog_topic, number, self.input_id)
 
-    def _changelog(self, number: int) -> KafkaChangelog:
+    def changelog(self, number: int) -> KafkaChangelog:
+        """Return the changelog of a task."""
         config, limit = self.config, self.destinations.changelog_limit or 0
         return KafkaChangelog(
-            self._topics(number, Inputs(config.input.name)),
+            self.topics_of(number, Inputs(config.input.name)),
             self.admin,
             self._reader,
             lambda: refuse_changed(config, self.admin, limit),
@@ -235,31 +264,41 @@ class TaskFactory:
     def _reader(self) -> Consumer:
         return clients.consumer(self.config, self._watched(clients.reader_properties, "restore"))
 
-    def _source(self, number: int, inputs: Inputs) -> KafkaSource:
+    def source(self, topics: TaskTopics, own: Mapping[str, str] = NO_PROPERTIES) -> KafkaSource:
+        """Return a source of records of *topics*; its consumer has some properties of its *own*."""
         config, share = self.config, self.tasks
+
+        def properties(config: Config) -> dict[str, Any]:
+            return {**clients.data_properties(config, share=share), **own}
+
         with stops(), kafka_errors("making a task's consumer"):
             return KafkaSource(
-                self._topics(number, inputs),
+                topics,
                 self.admin,
-                data=lambda: clients.consumer(
-                    config, self._watched(partial(clients.data_properties, share=share), "data")
-                ),
+                data=lambda: clients.consumer(config, self._watched(properties, "data")),
                 reader=self._reader,
                 seconds=config.kafka.transaction_timeout.total_seconds(),
             )
 
-    def _sink(self, number: int, changelog: KafkaChangelog, inputs: Inputs) -> KafkaSink:
-        config, limits = self.config, self.destinations.limits.values()
+    def sink(
+        self, topics: TaskTopics, changelog: KafkaChangelog, transactional_id: str = ""
+    ) -> KafkaSink:
+        """Return the transactions of a task, by default under the task's own id."""
+        config, number = self.config, topics.task
+        limits = self.destinations.limits.values()
         most = max([*limits, self.destinations.changelog_limit or 0])
-        topic = self.topics.get(config.changelog_topic)
-        smallest = min([*limits, topic.message_bytes if topic else topics.MESSAGE_BYTES])
+        made = [self.topics[each] for each in config.made_topics if each in self.topics]
+        own = [each.message_bytes for each in made] or [MESSAGE_BYTES]
+        most, smallest = max(most, *own), min([*limits, *own])
         sizes = clients.Sizes(message=most, batch=min(BATCH_BYTES_MAX, smallest))
         watched = self.observer.process.statistics.watched
         properties = clients.producer_properties(
-            config, transactional_id=clients.transactional_id(config, number), sizes=sizes
+            config,
+            transactional_id=transactional_id or clients.transactional_id(config, number),
+            sizes=sizes,
         )
         return KafkaSink(
-            self._topics(number, inputs),
+            topics,
             self.admin,
             changelog,
             lambda careful: clients.producer(
@@ -271,7 +310,8 @@ class TaskFactory:
     def _watched(self, properties: Callable[[Config], dict[str, Any]], role: str) -> dict[str, Any]:
         return self.observer.process.statistics.watched(properties(self.config), role)
 
-    def _forwarder(self) -> Forwarder:
+    def forwarder(self) -> Forwarder:
+        """Return what makes the output records."""
         config = self.config
         style = Style(
             shadow=config.output.mode == "shadow",
@@ -302,3 +342,41 @@ def _bounds(config: Config, share: int) -> BatchLimits:
         socket_seconds=int(socket) / 1000 if socket else min(60.0, seconds),
         stuck_seconds=config.http.stuck_after.total_seconds(),
     )
+
+
+def reach_of(config: Config, statistics: Statistics) -> Reach:
+    """Return what tells why no broker is reachable."""
+    return Reach(config, lambda: statistics.away_since)
+
+
+def note_dropped(observer: Observer, reason: str, message: str) -> None:
+    """Count a sketch range that a judge does not use, and log what an operator has to look at."""
+    observer.metrics.count("sketch_ranges_dropped_total", reason)
+    if message:
+        observer.loudly(f"a sketch range is not used: {message}")
+
+
+def watching(factory: TaskFactory) -> Callable[[], Layout]:
+    """Return what the service calls once a turn: it watches topics and clients."""
+    config, statistics = factory.config, factory.observer.process.statistics
+    watch = TopicsWatch(config, factory.admin, factory.partitions, factory.clock)
+    if factory.input_id:
+        watch.expect(config.input.topic, factory.input_id)
+    settings = ChangelogWatch(config, factory.admin, factory.clock, factory.observer)
+
+    def look() -> Layout:
+        watch.look()
+        settings.look()
+        refuse_stranded(statistics)
+        return factory.partitions.layout
+
+    return look
+
+
+def joined(factory: TaskFactory, group: str, topic: str) -> GroupMembership:
+    """Join *group*, which assigns the partitions of *topic*."""
+    config, statistics = factory.config, factory.observer.process.statistics
+    own = clients.ownership_properties(config) | {"group.id": group}
+    with stops(), kafka_errors("joining the group"):
+        consumer = clients.consumer(config, statistics.watched(own, "owner"))
+        return GroupMembership(consumer, topic)

@@ -29,6 +29,7 @@ POOLS = ("matched", "identical", "random")
 VERIFICATIONS = ("confirmed", "rejected", "differs", "too_old", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
+RANGES_DROPPED = ("below", "gap", "undecodable", "other_version", "other_index")
 CHANGELOG_FAULTS = ("settings", "beginning")
 BACKUP_FAILURES = ("refused", "full", "unreachable", "disk", "other")
 INPUT_TOPICS = ("read", "missing")
@@ -58,7 +59,7 @@ ACTIVITIES = (
 """Activities of the engine's thread. ``membership`` includes standby and pauses. ``prepare`` is
 reading and sketching, or waiting for the worker that does it. ``report`` is counting."""
 
-CLIENTS = ("owner", "data", "restore", "producer", "admin")
+CLIENTS = ("owner", "data", "restore", "producer", "admin", "signer")
 """librdkafka's clients by their role (`kafka.clients`)."""
 
 ROCKSDB = (
@@ -218,6 +219,12 @@ CATALOGUE: tuple[Metric, ...] = (
     _unknown("last_commit_timestamp_seconds", "Unix time of the last committed transaction."),
     _counter("transactions_total", "Transactions by outcome.", "outcome", TRANSACTIONS),
     _histogram("transaction_seconds", "From begin to the commit's return.", SECONDS),
+    # edges and judge (cluster.enabled)
+    _counter("sketch_ranges_dropped_total", "At a judge: sketch ranges that were not used, by reason. below: judged before, as after a rebalance; gap: a range before it was lost, and the edge signs again.", "reason", RANGES_DROPPED),
+    _counter("edge_signed_again_total", "At an edge: times that records were sketched again, because the judge lacks their range."),
+    _counter("edge_gone_records_total", "At an edge: records that were judged and did not exist any more when they were to be forwarded."),
+    _unknown("edge_waiting_records", "At an edge: records in memory that wait for their verdicts; cluster.pending bounds them."),
+    _unknown("edge_waiting_seconds", "At an edge: seconds without a verdict while records wait for one; 0: none waits."),
     # index
     _gauge("index_documents", "Documents in the index."),
     _unknown("index_bytes", "Bytes of the index on disk."),

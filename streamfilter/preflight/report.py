@@ -125,13 +125,14 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
 
 
 def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
-    from streamfilter.kafka.brokers import topic_creation, topics
+    from streamfilter.kafka.brokers import cluster_topics, topic_creation, topics
 
     if create and not found.has(""):
-        found.made = topic_creation.create_outputs(config)
+        found.made = topic_creation.create_outputs(config) + cluster_topics.create(config)
     known = found.has("input.topic")  # then *config* has a default in its place
     topical = topics.inspect(config, made=found.made)
     found.problems += [p for p in topical if not (known and p.key.startswith("input.topic"))]
+    found.problems += cluster_topics.inspect(config)
     found.problems += _limits(config)
     if not found.has(*_JUDGES):
         found.problems += check_records(config)

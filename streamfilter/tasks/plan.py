@@ -31,6 +31,9 @@ class Plan:
     accept_positions: bool
     new_identity: Callable[[], Identity]  # of a new index: random id, seed and time
     rewrite_changelog: bool = False  # if it lost its beginning, from a whole index
+    rewinds: bool = True
+    """Whether records before the changelog's positions are read again. False: a judge has no
+    records, and its edges are rewound instead."""
 
     @property
     def label(self) -> str:

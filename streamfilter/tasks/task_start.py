@@ -93,7 +93,7 @@ class TaskStart:
             position = yield from self._position(opened, committed, partitions)
         if parts.seeds is not None:
             position = parts.seeds.joined(position)
-        parts.forwarder.place_by(self.layout)
+        parts.forwarder.begin(self.layout, opened.writer)
         parts.incoming.refusals.begin_at(position.positions)
         source.assign(position.positions)
         kill_point("start.assigned")
@@ -227,6 +227,8 @@ class TaskStart:
             accept=plan.accept_positions,
             begin=inputs.of_new_topics(earliest, judged),
         )
+        if not plan.rewinds:
+            start_checks.refuse_rewind(plan.names, begin)
         latest = yield from patiently(State.STARTING, source.start_positions, partitions, "latest")
         positions = dict(begin.positions) | start_checks.refuse_lost_input(
             plan.names,

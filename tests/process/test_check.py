@@ -152,7 +152,9 @@ def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, ca
 
     created: list[str] = []
     monkeypatch.setattr(topics, "describe", describe)
-    monkeypatch.setattr(topic_creation, "_create", lambda _, topic: created.append(topic.topic))
+    monkeypatch.setattr(
+        topic_creation, "create_topic", lambda _, topic: created.append(topic.topic)
+    )
     monkeypatch.setattr(topics.time, "sleep", lambda _: None)
     monkeypatch.setattr(report, "check_records", lambda _: [])
     code, told = cli.main(["check", "--connect", "--apply"]), capsys.readouterr().out

@@ -17,7 +17,7 @@ from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.parts import BatchLimits, Parts
-from streamfilter.engine.ports import Layout
+from streamfilter.engine.ports import Layout, Membership
 from streamfilter.engine.start_checks import Names
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
@@ -282,14 +282,27 @@ class Process:
         membership: SimMembership,
         clock: SimClock,
     ) -> Task:
-        shape, plan = self.world.shape, self._plan(life, number)
+        plan = self._plan(life, number)
         if index is not None:
             stands = index.progress.changelog_offset
             end = self.world.broker.topics[CHANGELOG][number].end
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
+        parts = self._parts(life, plan, membership, clock)
+        if life.reads_seeds:
+            lines = [self.world.seeds[n] for n in sorted(self.world.seeds, reverse=True)]
+            readers = [
+                SimSeed(name, [each.record for each in one], self.world.seeding)
+                for name, one in zip(SEED_NAMES, lines, strict=True)
+            ]
+            parts = reading(parts, readers)
+            life.seeds = parts.seeds
+        return Task(plan, parts, SimStore(self.world, life, self.disks[number]), index)
+
+    def _parts(self, life: Life, plan: Plan, membership: Membership, clock: SimClock) -> Parts:
+        shape, number = self.world.shape, plan.number
         changelog, teller = SimChangelog(self.world, life, number), FilterTeller(self.world, life)
         several = plan.names.inputs if self.world.shape.several else None
-        parts = Parts(
+        return Parts(
             source=SimSource(self.world, life, number, several),
             sink=SimSink(self.world, life, number, several),
             changelog=changelog,
@@ -319,15 +332,6 @@ class Process:
             pace=Pace(clock, TRANSACTION_SECONDS),
             worker=SimWorker(self.world.rng),
         )
-        if life.reads_seeds:
-            lines = [self.world.seeds[n] for n in sorted(self.world.seeds, reverse=True)]
-            readers = [
-                SimSeed(name, [each.record for each in one], self.world.seeding)
-                for name, one in zip(SEED_NAMES, lines, strict=True)
-            ]
-            parts = reading(parts, readers)
-            life.seeds = parts.seeds
-        return Task(plan, parts, SimStore(self.world, life, self.disks[number]), index)
 
 
 @cache
@@ -369,8 +373,8 @@ def _locate(several: Inputs | None, number: int, offset: int) -> Source:
 class Placing(Forwarder):
     """Keeps the partition of the world."""
 
-    def place_by(self, layout: Layout) -> None:
-        super().place_by(replace(layout, topics=()))
+    def begin(self, layout: Layout, writer: bytes = b"") -> None:
+        super().begin(replace(layout, topics=()))
 
 
 @cache

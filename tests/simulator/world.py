@@ -10,7 +10,7 @@ from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import InputTopic
 from tests.simulator.cluster.broker import Broker
-from tests.simulator.cluster.group import Group
+from tests.simulator.cluster.group import Group, Seat
 from tests.truth.changelog import Failure
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, Input
 
@@ -235,6 +235,8 @@ class World:
     """When one was added last."""
     broker: Broker = field(init=False)
     group: Group = field(init=False)
+    groups: dict[str, Group] = field(init=False)
+    """By name; the one without a name is that of the tasks."""
     now: float = 1_000.0
     wall_offset: float = 0.0
     calm: bool = False
@@ -258,6 +260,7 @@ class World:
         self.topics = [f"m{p}" for p in range(self.partitions)]
         self.broker = Broker()
         self.group = Group(self.rng, self.shape.tasks, eager=self.shape.eager)
+        self.groups = {"": self.group}
 
     def tell(self, who: str, what: str) -> None:
         self.story.append((self.now, who, what))
@@ -324,11 +327,12 @@ class World:
             if self.now - txn.begun > TRANSACTION_SECONDS:
                 self.tell("broker", f"aborts {txn.tid}'s transaction: too old")
                 self.broker.expire(txn)
-        for seat in list(self.group.seats.values()):
-            silent = seat.silent_since
-            if silent is not None and self.now - silent > SESSION_SECONDS:
-                self.tell("group", f"{seat.member_id} is out: silent for too long")
-                self.group.leave(seat.member_id)
+        for group in self.groups.values():
+            for seat in list(group.seats.values()):
+                silent = seat.silent_since
+                if silent is not None and self.now - silent > SESSION_SECONDS:
+                    self.tell("group", f"{seat.member_id} is out: silent for too long")
+                    group.leave(seat.member_id)
 
     def _mark(self) -> None:
         for txn in list(self.broker.unfinished):
@@ -374,9 +378,13 @@ class World:
         self._silence(life)
 
     def _silence(self, life: Life) -> None:
-        for seat in self.group.seats.values():
-            if seat.member_id.startswith(life.name + "-") and seat.silent_since is None:
+        for seat in self._seats_of(life):
+            if seat.silent_since is None:
                 seat.silent_since = self.now
+
+    def _seats_of(self, life: Life) -> list[Seat]:
+        seats = [seat for group in self.groups.values() for seat in group.seats.values()]
+        return [seat for seat in seats if seat.member_id.startswith(life.name + "-")]
 
     def _pause(self, life: Life, name: str) -> None:
         """Stop one process here, let the others work, and go on as if nothing had been."""
@@ -389,7 +397,6 @@ class World:
         self.advance(max(0.0, until - self.now))
         life.paused = False
         if not life.dead:
-            for seat in self.group.seats.values():
-                if seat.member_id.startswith(life.name + "-"):
-                    seat.silent_since = None
+            for seat in self._seats_of(life):
+                seat.silent_since = None
             self.tell(life.name, "goes on")

@@ -150,6 +150,18 @@ class BatchSection(Section):
     `check` says which, and why. off: numpy. No output depends on it."""
 
 
+class ClusterSection(Section):
+    """One index over many processes: edges read, sketch and forward; one judge decides."""
+
+    enabled: bool = False
+    """Each process then has a role: `streamfilter run --role edge`, as many as wanted, and `--role
+    judge`: one works, and the others stand by. Needs `index.scope: topic`, one input topic,
+    and the topics `<kafka.group>.sketches` and `<kafka.group>.verdicts`, which `run` creates."""
+    pending: int = Field(default=20_000, ge=100, le=1_000_000)
+    """Most records of an edge that wait for their verdicts. Their bytes are bounded, too: by
+    `memory.index_cache`, `memtable` and `miss_filter` together. A full edge stops reading."""
+
+
 class LimitsSection(Section):
     """Bounds on hostile input; what exceeds them is a dead letter."""
 

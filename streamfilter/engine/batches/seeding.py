@@ -22,9 +22,11 @@ from streamfilter.engine.filter_observer import FilterObserver, Moved
 from streamfilter.engine.ports import Layout, Outgoing, RecordSource
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index.input_table import InputTable, Seed
-from streamfilter.index.protocol import Applied
+from streamfilter.index.protocol import Applied, Index
 from streamfilter.matching.batch import Decided
+from streamfilter.matching.blocking.forgetting import NO_ORDINALS
 from streamfilter.model import SEEDS_FROM, Malformed, Positions, Record, Source
+from streamfilter.similarity.columns import I64
 from streamfilter.stops import BrokenInput
 
 put = object.__setattr__  # a row of a table has no constructor that could set a field again
@@ -214,11 +216,27 @@ class NoOutputs:
     counts: SeedCounts
     errors_max: int
 
-    def place_by(self, layout: Layout) -> None:
+    def begin(self, layout: Layout, writer: bytes) -> None:
         """Ignore the *layout*."""
 
-    def written(self, decided: Decided) -> list[Outgoing]:
+    @property
+    def owes(self) -> bool:
+        """Return False: nothing leaves."""
+        return False
+
+    def retracts(self, index: Index) -> I64:
+        """Return nothing."""
+        return NO_ORDINALS
+
+    def committed(self) -> None:
+        """Nothing waits for a commit."""
+
+    def written(
+        self, decided: Decided | None, before: Positions, after: Positions
+    ) -> list[Outgoing]:
         """Return nothing, or raise `BrokenInput`: there are too many records that are none."""
+        if decided is None:
+            return []
         rejected, records = self.counts.verdicts["broken"], decided.prepared.records
         for record, outcome in zip(records, decided.outcomes, strict=True):
             if isinstance(outcome, Malformed):

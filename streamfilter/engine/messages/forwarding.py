@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from streamfilter.engine.ports import Layout, Outgoing
+from streamfilter.index.protocol import Index
 from streamfilter.matching.batch import Decided
+from streamfilter.matching.blocking.forgetting import NO_ORDINALS
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.evidence_headers import (
     PREFIX,
@@ -26,7 +28,17 @@ from streamfilter.matching.verdict.evidence_headers import (
     our_headers,
     theirs_of,
 )
-from streamfilter.model import OUTPUTS, Decision, ErrorCode, Headers, Malformed, Record, Unjudged
+from streamfilter.model import (
+    OUTPUTS,
+    Decision,
+    ErrorCode,
+    Headers,
+    Malformed,
+    Positions,
+    Record,
+    Unjudged,
+)
+from streamfilter.similarity.columns import I64
 from streamfilter.stops import ExitCode, Stop
 
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
@@ -80,18 +92,34 @@ class Forwarder:
     def __init__(self, destinations: Destinations, style: Style, layout: Layout) -> None:
         self._to, self._style = destinations, style
         self._scheme = style.scheme.encode()
-        self.place_by(layout)
+        self.begin(layout)
 
-    def place_by(self, layout: Layout) -> None:
+    def begin(self, layout: Layout, writer: bytes = b"") -> None:
         """Use the partitions of *layout* from now on."""
         self._inputs, self._outputs = layout.placing, layout.outputs
 
-    def written(self, decided: Decided) -> list[Outgoing]:
+    def written(
+        self, decided: Decided | None, before: Positions, after: Positions
+    ) -> list[Outgoing]:
         """Return the output records of a batch, in the order of judgement."""
+        if decided is None:
+            return []
         records, ids = decided.prepared.records, decided.prepared.ids
         rows = enumerate(zip(records, decided.outcomes, strict=True))
         leaving = (self.output(record, each, ids.get(row, "")) for row, (record, each) in rows)
         return [each for each in leaving if each is not None]
+
+    def retracts(self, index: Index) -> I64:
+        """Return nothing: a record is judged only if it can be forwarded."""
+        return NO_ORDINALS
+
+    @property
+    def owes(self) -> bool:
+        """Return False: without a record, nothing leaves."""
+        return False
+
+    def committed(self) -> None:
+        """Nothing waits for a commit."""
 
     def output(
         self, record: Record, outcome: Decision | Unjudged | Malformed, document_id: str = ""

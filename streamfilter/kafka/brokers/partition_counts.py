@@ -6,7 +6,7 @@ smaller number is outdated. The tasks' starts and `topic_watch.py` report their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +26,17 @@ ASK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class SecondTopic:
+    """Offsets of a second topic, committed in the same transaction.
+
+    Each is also the metadata of the first topic's offset, so that an operator's reset shows.
+    """
+
+    topic: str
+    offsets: Callable[[Positions], Positions]  # by partition, for these positions of the first
+
+
+@dataclass(frozen=True, slots=True)
 class TaskTopics:
     """The topics that one task reads and writes."""
 
@@ -33,6 +44,7 @@ class TaskTopics:
     changelog: str
     task: int  # the task's partition of the changelog
     input_id: str = UNKNOWN_INPUT
+    beside: SecondTopic | None = None
 
     def spots(self, numbers: Iterable[int]) -> dict[int, TopicPartition]:
         """Return the input partitions of *numbers* that exist."""
@@ -41,7 +53,14 @@ class TaskTopics:
     def offsets(self, positions: Positions) -> list[TopicPartition]:
         """Return the *positions* of input partitions that exist."""
         spots = self.spots(positions)
-        return [TopicPartition(s.topic, s.partition, positions[n]) for n, s in spots.items()]
+        if self.beside is None:
+            return [TopicPartition(s.topic, s.partition, positions[n]) for n, s in spots.items()]
+        others = self.beside.offsets(positions)
+        offsets = [TopicPartition(self.beside.topic, p, offset) for p, offset in others.items()]
+        return offsets + [
+            TopicPartition(s.topic, s.partition, positions[n], str(others.get(n, "")))
+            for n, s in spots.items()
+        ]
 
 
 class PartitionCounts:

@@ -34,7 +34,7 @@ def create_changelog(
     """Create the changelog with the settings it must have and the broker's replication."""
     settings = CHANGELOG_SETTINGS | BROKERS_TIME | {MESSAGE_LIMIT: str(message_bytes)}
     topic = NewTopic(config.changelog_topic, num_partitions=tasks, config=settings)
-    _create(admin, topic)
+    create_topic(admin, topic)
 
 
 LATE = (
@@ -43,7 +43,8 @@ LATE = (
 )
 
 
-def _create(admin: AdminClient, topic: Any) -> None:
+def create_topic(admin: AdminClient, topic: Any) -> None:
+    """Create a *topic*, unless it exists by now, or raise `LogError`."""
     with kafka_errors(f"creating topic {topic.topic}"):
         future = admin.create_topics([topic], operation_timeout=CALL_SECONDS)[topic.topic]
         try:
@@ -72,7 +73,7 @@ def create_all(config: Config, partitions: int) -> list[str]:
     missing = name not in described(config, admin)
     with asked_once(cure=LATE):
         if missing:
-            _create(admin, NewTopic(name, num_partitions=partitions))
+            create_topic(admin, NewTopic(name, num_partitions=partitions))
     seen(config, admin, [name])
     return [name] * missing + create_outputs(config)
 
@@ -92,5 +93,5 @@ def create_outputs(config: Config) -> list[str]:
     partitions = max(source.partitions for source in sources)
     with asked_once(cure=LATE):
         for name in missing:
-            _create(admin, NewTopic(name, num_partitions=partitions, config=settings))
+            create_topic(admin, NewTopic(name, num_partitions=partitions, config=settings))
     return missing

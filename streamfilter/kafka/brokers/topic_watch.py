@@ -47,6 +47,7 @@ class TopicsWatch:
     ) -> None:
         self._named, self._partitions = config.topics, partitions
         self._input, self._changelog = config.input, config.changelog_topic
+        self._cluster = [*config.cluster_topics.values()]
         self._lister = ThreadPoolExecutor(1, "topics") if config.input.wildcards else None
         self._listed: Future[Any] | None = None  # names of all topics: no call for it but waits
         self._admin, self._clock = admin, clock
@@ -142,6 +143,13 @@ class TopicsWatch:
         if new <= 0:
             return
         self._announced[topic] = count
+        if topic in self._partitions.read and self._cluster:
+            raise _stop(
+                f"{role}: topic {topic!r} has {count} partitions now, and edges own partitions of "
+                "two topics that have fewer.\n    ways out: "
+                + ", ".join(f"`{widening(each, count)}`" for each in self._cluster)
+                + ", then start the judges, then the edges"
+            )
         if topic in self._partitions.read and not self._partitions.layout.whole:
             raise _stop(
                 f"{role}: topic {topic!r} has {count} partitions now, {new} of them new, and with "

@@ -169,7 +169,7 @@ def problems_of(config: Config, topics: Topics) -> list[Problem]:
     problems = [
         Problem(role, f"topic {topic!r} does not exist", _cure_of_missing(role, topic, source))
         for role, topic in config.topics.items()
-        if topic not in topics and role != "index.changelog"
+        if topic not in topics and topic not in config.made_topics
     ]
     changelog = topics.get(config.changelog_topic)
     if source is None and not config.input.exact:

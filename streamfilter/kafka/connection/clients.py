@@ -182,6 +182,16 @@ def producer_properties(config: Config, *, transactional_id: str, sizes: Sizes) 
     }
 
 
+def signer_properties(config: Config, *, size: int) -> Properties:
+    """Return the properties of an edge's producer without transactions, for messages of *size*."""
+    timeout = _milliseconds(config.kafka.transaction_timeout.total_seconds())
+    theirs = config.kafka.properties("producer")
+    theirs.setdefault("linger.ms", "0")
+    theirs.setdefault("message.timeout.ms", str(timeout))
+    theirs.setdefault("message.max.bytes", str(size))
+    return {**theirs, **_base(config, "signer"), "enable.idempotence": True}
+
+
 def transactional_id(config: Config, task: int) -> str:
     """Return the task's transactional id: unique in the group, it fences the task's old owner."""
     return f"{config.kafka.group}.{task}"

@@ -21,7 +21,12 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.engine.ports import Retriable, StartAt
-from streamfilter.kafka.brokers.broker_queries import committed, remembered_input, start_positions
+from streamfilter.kafka.brokers.broker_queries import (
+    committed,
+    committed_texts,
+    remembered_input,
+    start_positions,
+)
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.connection.clients import logger
 from streamfilter.kafka.connection.errors import kafka_errors, translated
@@ -53,6 +58,14 @@ class KafkaSource:
         wanted = self._topics.spots(partitions)
         doing = f"reading the group's offsets of {self._topics.inputs.topic}"
         return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
+
+    def noted(self, partitions: Sequence[int]) -> Positions:
+        """Return the offsets of a second topic, noted with the group's offsets of this one."""
+        spots = self._topics.spots(partitions)
+        doing = f"reading the group's offsets of {self._topics.inputs.topic}"
+        texts = self._data.ask(lambda c: committed_texts(c, [*spots.values()], doing))
+        known = zip(spots, texts, strict=True)
+        return {p: int(text) for p, text in known if text.isdecimal() and len(text) < 20}
 
     def ids(self) -> tuple[str, str]:
         """Return two topic ids of the input: the group's committed one, the actual one (step 2)."""

@@ -23,7 +23,7 @@ class Txn:
     committed: bool | None = None
     partitions: list[Partition] = field(default_factory=list)
     unmarked: list[Partition] = field(default_factory=list)
-    offsets: dict[int, int] | None = None
+    offsets: dict[Any, int] | None = None
     """Next input offsets that become the group's if it commits."""
 
     @property
@@ -99,8 +99,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.topics: dict[str, list[Partition]] = {}
-        self.offsets: dict[int, int] = {}
-        """The group's committed offsets of the input, by partition."""
+        self.offsets: dict[Any, int] = {}
+        """The group's committed offsets of the input, by partition; others by group and topic."""
         self.ids: dict[str, Transactional] = {}
         self.unfinished: list[Txn] = []
         """Decided, but not yet marked everywhere."""
@@ -193,7 +193,7 @@ class Broker:
         while not txn.complete:
             self.mark(txn, 0)
 
-    def unstable(self, partitions: tuple[int, ...]) -> bool:
+    def unstable(self, partitions: tuple[Any, ...]) -> bool:
         """Return True if a transaction holds offsets of *partitions* that may yet count."""
         pending = [*self.unfinished, *self.undecided]
         return any(txn.offsets and not txn.offsets.keys().isdisjoint(partitions) for txn in pending)

@@ -8,7 +8,7 @@ stopped waiting. What a client says of it is what `kafka.errors` makes of librdk
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ from streamfilter.engine.ports import (
     StartAt,
     Watermarks,
 )
-from streamfilter.model import Positions, Record
+from streamfilter.model import Positions, Record, Source
 from tests.simulator.cluster.broker import Partition, Txn
 from tests.simulator.world import FAR_FUTURE, SOCKET_SECONDS, TRANSACTION_SECONDS, Life, World
 
@@ -40,11 +40,24 @@ INPUT, CHANGELOG = "input", "changelog"
 class _Client:
     """What the clients of one task in one process share."""
 
-    def __init__(self, world: World, life: Life, task: int, inputs: Inputs | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        life: Life,
+        task: int,
+        inputs: Inputs | None = None,
+        topic: str = INPUT,
+        group: str = "",
+    ) -> None:
         self._world, self._life, self._broker = world, life, world.broker
         self._inputs = inputs
         self._task = task
         self._tid = f"group.{task}"
+        self._topic, self._group = topic, group
+
+    def _key(self, p: int) -> Any:
+        """Return the key of a committed offset: the number alone, of the input of the one group."""
+        return (self._group, self._topic, p) if self._group else p
 
     def _port(self, name: str) -> None:
         self._world.port(self._life, name)
@@ -71,24 +84,27 @@ class _Client:
 class SimSource(_Client):
     """`ports.RecordSource`."""
 
-    def __init__(self, world: World, life: Life, task: int, inputs: Inputs | None = None) -> None:
-        super().__init__(world, life, task, inputs)
+    resets = False  # where records are gone, it goes on with the first that is there
+
+    def __init__(self, world: World, life: Life, task: int, *more: Any) -> None:
+        super().__init__(world, life, task, *more)
         self._fetch: Positions = {}
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         self._query("committed")
-        if self._broker.unstable(tuple(self._spots(partitions).values())):
+        keys = {n: self._key(p) for n, p in self._spots(partitions).items()}
+        if self._broker.unstable(tuple(keys.values())):
             self._world.advance(0.2)
             raise Retriable("UNSTABLE_OFFSET_COMMIT")
         offsets = self._broker.offsets
-        return {n: offsets[p] for n, p in self._spots(partitions).items() if p in offsets}
+        return {n: offsets[key] for n, key in keys.items() if key in offsets}
 
     def ids(self) -> tuple[str, str]:
         return "", ""
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         self._query("start_positions")
-        spots = {n: self._broker.topics[INPUT][p] for n, p in self._spots(partitions).items()}
+        spots = {n: self._broker.topics[self._topic][p] for n, p in self._spots(partitions).items()}
         if start == "earliest":
             return {p: spot.start for p, spot in spots.items()}
         return {p: spot.stable for p, spot in spots.items()}
@@ -105,14 +121,19 @@ class SimSource(_Client):
         wanted = rng.randint(1, count)
         for n in rng.sample(sorted(self._fetch), len(self._fetch)):
             p = self._spots([n])[n]
-            spot, begin = self._broker.topics[INPUT][p], self._fetch[n]
+            spot, begin = self._broker.topics[self._topic][p], self._fetch[n]
+            if self.resets and begin < spot.start:
+                begin = self._fetch[n] = spot.start
             if not spot.start <= begin <= spot.end:
-                raise InputLost(f"{INPUT}/{p} at {begin}: OFFSET_OUT_OF_RANGE")
+                raise InputLost(f"{self._topic}/{p} at {begin}: OFFSET_OUT_OF_RANGE")
             share = rng.randint(0, wanted - len(found)) if len(self._fetch) > 1 else wanted
             for offset, record in spot.committed(begin):
                 if share == 0:
                     break
                 share -= 1
+                if self._topic != INPUT:
+                    message = record.value if isinstance(record, Outgoing) else record
+                    record = Record(Source(self._topic, p, offset), None, message)
                 if self._inputs is not None:
                     record = replace(record, source=replace(record.source, numbered=n))
                 found.append(record)
@@ -129,12 +150,14 @@ class SimSource(_Client):
 
     def unread(self, positions: Positions) -> bool:
         self._query("unread")
-        spots = self._broker.topics[INPUT]
+        spots = self._broker.topics[self._topic]
         places = self._spots(positions).items()
         return any(True for n, p in places for _ in spots[p].committed(positions[n]))
 
     def ends(self) -> Positions:
-        return {n: self._broker.topics[INPUT][p].end for n, p in self._spots(self._fetch).items()}
+        return {
+            n: self._broker.topics[self._topic][p].end for n, p in self._spots(self._fetch).items()
+        }
 
     def close(self) -> None:
         """Nothing to release."""
@@ -173,8 +196,13 @@ class SimChangelog(_Client):
 class SimSink(_Client):
     """`ports.Sink`."""
 
-    def __init__(self, world: World, life: Life, task: int, inputs: Inputs | None = None) -> None:
-        super().__init__(world, life, task, inputs)
+    beside: Callable[[Positions], dict[Any, int]] = staticmethod(lambda positions: {})
+    """Offsets of other topics that belong to the same transaction, by their keys."""
+
+    def __init__(self, world: World, life: Life, task: int, *more: Any, tid: str = "") -> None:
+        super().__init__(world, life, task, *more)
+        self._tid = tid or self._tid
+        self._members = world.groups[self._group]
         self._dead: LogError | None = OutcomeUnknown("there is no producer")
         self._epoch, self._initialising = -1, False
         self._txn: Txn | None = None
@@ -341,10 +369,11 @@ class SimSink(_Client):
         try:
             # To the transactions' coordinator, for which this may be a transaction's first sign.
             txn = self._broker.begin(self._tid, self._epoch, self._world.now)
-            self._world.group.check(member.token)
+            self._members.check(member.token)
         except ProducerFenced as error:
             raise self._kill(error) from error
-        offsets = {p: positions[n] for n, p in self._spots(positions).items()}
+        offsets = {self._key(p): positions[n] for n, p in self._spots(positions).items()}
+        offsets |= self.beside(positions)
         txn.offsets = {**(txn.offsets or {}), **offsets}
         self._txn = txn
         if lost:

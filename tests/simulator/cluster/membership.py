@@ -25,8 +25,8 @@ class SimClock:
 class SimMembership:
     """`ports.Membership`: what a client of the group knows, which may be old."""
 
-    def __init__(self, world: World, life: Life) -> None:
-        self._world, self._life = world, life
+    def __init__(self, world: World, life: Life, group: str = "") -> None:
+        self._world, self._life, self._group = world, life, world.groups[group]
         self._seat: Seat | None = None
 
     def poll(self, timeout: float) -> Moves:
@@ -36,14 +36,14 @@ class SimMembership:
             world.advance(timeout)
             raise Retriable("the coordinator is away")
         gone, gained, lost = set[int](), set[int](), False
-        if self._seat is not None and self._seat.member_id not in world.group.seats:
+        if self._seat is not None and self._seat.member_id not in self._group.seats:
             gone, lost, self._seat = set(self._seat.told), True, None
             world.tell(self._life.name, f"learns that it lost its place, with tasks {sorted(gone)}")
             if world.rng.random() < 0.5:
                 return Moves(gone=frozenset(gone), lost=True)
         if self._seat is None:
-            self._seat = world.group.join(self._life.name)
-        less, more = world.group.serve(self._seat)
+            self._seat = self._group.join(self._life.name)
+        less, more = self._group.serve(self._seat)
         gone |= less
         gained |= more
         if gone or gained:
@@ -57,7 +57,7 @@ class SimMembership:
         seat = self._seat
         if seat is None:
             return Member(-1, "", b"-1:")
-        group = self._world.group
+        group = self._group
         owned = {task for task, owner in group.owner.items() if owner == seat.member_id}
         if group.stays(seat) and seat.told == owned and self._world.rng.random() < 0.5:
             seat.generation = group.generation  # rejoined in the background: nothing moved
@@ -67,5 +67,5 @@ class SimMembership:
     def close(self) -> None:
         self._world.port(self._life, "membership.close")
         if self._seat is not None:
-            self._world.group.leave(self._seat.member_id)
+            self._group.leave(self._seat.member_id)
         self._seat = None

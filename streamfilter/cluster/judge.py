@@ -1,0 +1,351 @@
+"""The judge: today's task with another log. It reads sketch ranges and writes verdict ranges.
+
+`SketchLog` is the task's `RecordSource`. Its positions are offsets of the *input*, as ever: a
+record is a row of an accepted sketch range, without key and value. `Received` prepares batches of
+them, and `VerdictWriter` is what leaves. Transactor, changelog, index, restore and standby are
+those of a single process.
+
+What the judge cannot use it drops and counts. For each gap it answers with a resume. The answer is
+a hint: if it is lost, an inquiry brings the next one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice, pairwise
+
+import numpy as np
+
+from streamfilter.cluster.acceptance import Acceptance, acceptance
+from streamfilter.cluster.ranges import (
+    NO_CAUSE,
+    RANGE_BYTES,
+    BadRange,
+    SketchRange,
+    VerdictRange,
+    decode_sketches,
+    encode_verdicts,
+    in_messages,
+)
+from streamfilter.documents.reader import Reader
+from streamfilter.engine.batches.refusals import Refusals
+from streamfilter.engine.ports import Clock, Layout, Outgoing, RecordSource, StartAt
+from streamfilter.index.protocol import Index
+from streamfilter.matching.batch import Decided, Prepared
+from streamfilter.matching.blocking.forgetting import NO_ORDINALS
+from streamfilter.matching.verdict.decision import UNIQUE
+from streamfilter.model import Document, Positions, Reading, Record, Source, noun
+from streamfilter.similarity.columns import I64
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.workers.frames import Drawn
+from streamfilter.workers.preparing import Preparing, Read
+
+RETRACTED_MAX = 100  # forgotten in one batch; each costs a look through its batch
+MESSAGES_MAX = 16  # sketch ranges of one fetch; each has at most about `RANGE_BYTES`
+Dropped = Callable[[str, str], None]
+
+
+@noun()
+class Signed(Record):
+    """A record as the judge knows it: a row of a sketch range."""
+
+    range: SketchRange | None = None
+    row: int = 0
+
+
+class SketchLog:
+    """`ports.RecordSource` of the judge: the rows of the sketch ranges that count."""
+
+    def __init__(
+        self,
+        inputs: RecordSource,
+        sketches: RecordSource,
+        *,
+        topic: str,
+        scheme: Scheme,
+        dropped: Dropped = lambda reason, message: None,
+    ) -> None:
+        """Begin unassigned; *inputs* is only asked for positions, *sketches* is read."""
+        self._inputs, self._sketches, self._topic = inputs, sketches, topic
+        self._scheme, self._dropped = scheme, dropped
+        self.mark = b""
+        self.owed: dict[int, int] = {}
+        """By partition: the offset of the sketch range that a resume has to answer."""
+        self.retracted: deque[tuple[int, int, int]] = deque()
+        """Records to forget: partition, offset, and the offset of the message that says so."""
+        self._found: Positions = {}
+        self._begin({})
+
+    def _begin(self, positions: Positions) -> None:
+        self._expected = dict(positions)  # the next input offset that a range must not begin after
+        self._seen = dict(positions)  # the ends of all ranges that came, for the lag
+        self._read: Positions = {}  # next sketch offset, by partition
+        self._open: dict[int, deque[tuple[int, int]]] = {}
+        """By partition, the accepted ranges that are not committed: end, and sketch offset."""
+        self._rows: deque[Signed] = deque()
+        self.retracted.clear()
+
+    def committed(self, partitions: Sequence[int]) -> Positions:
+        """Return the group's offsets of the input; note those of the sketch ranges."""
+        found = self._inputs.committed(partitions)
+        known = self._sketches.committed(partitions)
+        first = self._sketches.start_positions(partitions, "earliest")
+        ends = self._sketches.start_positions(partitions, "latest")
+        # A lost or recreated topic is only a gap: the edges sign again.
+        self._found = {
+            p: known[p] if first[p] <= known.get(p, -1) <= ends[p] else first[p] for p in first
+        }
+        return found
+
+    def ids(self) -> tuple[str, str]:
+        """Return the input's ids."""
+        return self._inputs.ids()
+
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
+        """Return the offset of the input that *start* means."""
+        return self._inputs.start_positions(partitions, start)
+
+    def assign(self, positions: Positions) -> None:
+        """Take ranges from the input's *positions* on; a new judge asks all edges once."""
+        self._begin(positions)
+        self._read = {p: self._found.get(p, 0) for p in positions}
+        self._sketches.assign(self._read)
+        self.owed = dict.fromkeys(positions, NO_CAUSE)
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        """Return up to *count* rows of ranges that count."""
+        if not self._rows:
+            for message in self._sketches.consume(MESSAGES_MAX, timeout):
+                self._take(message)
+        return [self._rows.popleft() for _ in range(min(count, len(self._rows)))]
+
+    def _take(self, message: Record) -> None:
+        p, offset = message.source.number, message.source.offset
+        self._read[p] = offset + 1
+        try:
+            one = decode_sketches(
+                message.value or b"",
+                self.mark,
+                self._scheme.widths,
+                fields=bool(self._scheme.fields),
+            )
+            if one.partition != p:
+                raise BadRange("undecodable", f"partition {p} has a range of {one.partition}")
+        except BadRange as error:
+            self._drop(p, offset, error.fault, str(error))
+            return
+        self.retracted += ((p, each, offset) for each in one.retracted)
+        self._seen[p] = max(self._seen[p], one.end)
+        counts = acceptance(one.start, one.end, self._expected[p])
+        if counts is Acceptance.COUNTS:
+            self._accept(one, offset)
+        elif counts is Acceptance.GAP:
+            self._drop(p, offset, "gap", "")
+        elif not one.inquires:
+            self._dropped("below", "")
+
+    def _drop(self, p: int, offset: int, reason: str, message: str) -> None:
+        """Drop a range, and owe the edges a resume for it."""
+        self._dropped(reason, f"{self._topic}/{p} at {offset}: {message}" if message else "")
+        self.owed[p] = offset
+
+    def _accept(self, one: SketchRange, offset: int) -> None:
+        p = one.partition
+        expected, self._expected[p] = self._expected[p], one.end
+        self._open.setdefault(p, deque()).append((one.end, offset))
+        for row in range(first_row(one, expected), len(one.offsets)):
+            source = Source(self._topic, p, int(one.offsets[row]))
+            stamp = int(one.timestamps[row])
+            self._rows.append(Signed(source, None, None, (), stamp, None, one, row))
+
+    def reached(self) -> Positions:
+        """Return the next input offset of each partition that `consume` has not returned."""
+        reached = dict(self._expected)
+        for row in reversed(self._rows):
+            reached[row.source.number] = row.source.offset
+        return reached
+
+    def beside(self, positions: Positions) -> Positions:
+        """Return the sketch offsets to commit with the input's *positions*."""
+        found = {}
+        for p in positions.keys() & self._read.keys():
+            waiting = self._open.setdefault(p, deque())
+            while waiting and waiting[0][0] <= positions[p]:
+                waiting.popleft()
+            found[p] = waiting[0][1] if waiting else self._read[p]
+        for p, _, offset in self.retracted:
+            if p in found:
+                found[p] = min(found[p], offset)
+        return found
+
+    def unread(self, positions: Positions) -> bool:
+        """Return whether another consumer gets a sketch range that this one did not get."""
+        return self._sketches.unread(self._read)
+
+    def ends(self) -> Positions:
+        """Return the input offset of each partition up to which ranges have come."""
+        return dict(self._seen)
+
+    def close(self) -> None:
+        """Close its clients."""
+        self._inputs.close()
+        self._sketches.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Prepares rows of sketch ranges for the judgement: an edge has read and sketched them."""
+
+    refusals: Refusals = field(default_factory=Refusals)
+
+    def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
+        """Return *records* as if they had been read here; the keys are computed from the columns.
+
+        Keys are not sent, because to compute them takes .3 µs a document.
+        """
+        readings: list[Reading] = []
+        parts: list[Sketches] = []
+        for one, rows in groupby(records, key=_range_of):
+            part = one.part(*_span(list(rows)))
+            waiting = iter(part.ids)
+            for row in range(len(part.offsets)):
+                readings.append(part.others.get(row) or Document(next(waiting), ""))
+            if part.sketches is not None:
+                parts.append(part.sketches)
+        preparing = Preparing(Reader(), sketcher)
+        if not parts:
+            return preparing.sketch(Read(records, readings))
+        joined = Sketches.joined(parts)
+        sketches = Sketches(joined.contents, sketcher.keys_of(joined.contents), joined.dropped)
+        documents = [row for row, each in enumerate(readings) if isinstance(each, Document)]
+        drawn = Drawn(np.array(documents, np.int64), [], sketches)
+        return preparing.sketch(Read(records, readings, drawn))
+
+
+def _range_of(record: Record) -> SketchRange:
+    assert isinstance(record, Signed)
+    assert record.range is not None
+    return record.range
+
+
+def _span(rows: Sequence[Record]) -> tuple[int, int]:
+    """Return the rows of a range that *rows* are, which follow each other."""
+    first = rows[0]
+    assert isinstance(first, Signed)
+    return first.row, first.row + len(rows)
+
+
+class VerdictWriter:
+    """Makes the verdict ranges and resumes of a transaction: what leaves the judge."""
+
+    def __init__(self, log: SketchLog, topic: str, *, own_ids: bool) -> None:
+        """Write to *topic*; *own_ids*: the evidence of unique documents has ids, too."""
+        self._log, self._topic, self._own_ids = log, topic, own_ids
+        self._sent: dict[int, int] = {}  # resumes of the open transaction
+        self._forgets = 0  # retractions in the open transaction
+
+    def begin(self, layout: Layout, mark: bytes) -> None:
+        """Name the index by *mark* from now on."""
+        self._log.mark = mark
+
+    def retracts(self, index: Index) -> I64:
+        """Return the ordinals of documents whose records an output refused."""
+        while waiting := self._log.retracted:
+            places = list(islice(waiting, RETRACTED_MAX))
+            found = ordinals_at(index, [(p, offset) for p, offset, _ in places])
+            if len(found):
+                self._forgets = len(places)
+                return found
+            for _ in places:  # forgotten already, as after a second message
+                waiting.popleft()
+        return NO_ORDINALS
+
+    @property
+    def owes(self) -> bool:
+        """Return whether edges wait for a resume."""
+        return bool(self._log.owed)
+
+    def written(
+        self, decided: Decided | None, before: Positions, after: Positions
+    ) -> list[Outgoing]:
+        """Return the ranges from *before* to *after*, without a gap, and the resumes owed."""
+        leaving: list[Outgoing] = []
+        rows = {} if decided is None else _by_partition(decided.prepared.records)
+        for p, end in after.items():
+            if end > before[p]:
+                for whole in self._ranges(decided, rows.get(p, []), before[p], end):
+                    messages = in_messages(whole, encode_verdicts, RANGE_BYTES)
+                    leaving += (self._outgoing(p, message) for _, message in messages)
+        self._sent = {p: cause for p, cause in self._log.owed.items() if p in after}
+        none = np.zeros(0, np.int64)
+        for p, cause in self._sent.items():
+            resume = VerdictRange(self._log.mark, after[p], after[p], none, cause=cause)
+            leaving.append(self._outgoing(p, encode_verdicts(resume)))
+        return leaving
+
+    def committed(self) -> None:
+        """Owe no more what the last transaction held."""
+        for p, cause in self._sent.items():
+            if self._log.owed.get(p) == cause:
+                del self._log.owed[p]
+        self._sent = {}
+        for _ in range(self._forgets):
+            self._log.retracted.popleft()
+        self._forgets = 0
+
+    def _ranges(
+        self, decided: Decided | None, rows: Sequence[int], start: int, end: int
+    ) -> list[VerdictRange]:
+        """Return a verdict range for each sketch range: an edge has room for as much."""
+        whole = self._range(decided, rows, start, end)
+        if decided is None or not rows:
+            return [whole]
+        ranges = [_range_of(decided.prepared.records[row]) for row in rows]
+        cuts = [at for at in range(1, len(rows)) if ranges[at] is not ranges[at - 1]]
+        return [whole.part(*each) for each in pairwise([0, *cuts, len(rows)])]
+
+    def _range(
+        self, decided: Decided | None, rows: Sequence[int], start: int, end: int
+    ) -> VerdictRange:
+        if decided is None:
+            return VerdictRange(self._log.mark, start, end, np.zeros(0, np.int64))
+        records, ids = decided.prepared.records, decided.prepared.ids
+        offsets = np.array([records[row].source.offset for row in rows], np.int64)
+        outcomes = [decided.outcomes[row] for row in rows]
+        shown = {
+            place: ids[row]
+            for place, (row, outcome) in enumerate(zip(rows, outcomes, strict=True))
+            if row in ids and (self._own_ids or outcome != UNIQUE)
+        }
+        return VerdictRange(self._log.mark, start, end, offsets, outcomes, shown)
+
+    def _outgoing(self, p: int, message: bytes) -> Outgoing:
+        return Outgoing(self._topic, p, None, message)
+
+
+def first_row(one: SketchRange, expected: int) -> int:
+    """Return the first row of an accepted range that was not judged before."""
+    return int(np.searchsorted(one.offsets, expected))
+
+
+def ordinals_at(index: Index, places: Sequence[tuple[int, int]]) -> I64:
+    """Return the ordinals of the documents stored with these *places*: partition and offset."""
+    columns = np.array(places, np.int64).T
+    found: set[int] = set()
+    for place, mark in zip(places, index.marks_covering(*columns), strict=True):
+        if mark is not None:
+            stored = index.fetch(np.arange(mark.first_ordinal, mark.next_ordinal))
+            where = zip(stored.partitions.tolist(), stored.offsets.tolist(), strict=True)
+            pairs = zip(stored.ordinals.tolist(), where, strict=True)
+            found.update(ordinal for ordinal, at in pairs if at == place)
+    return np.array(sorted(found), np.int64)
+
+
+def _by_partition(records: Sequence[Record]) -> dict[int, list[int]]:
+    rows: dict[int, list[int]] = {}
+    for row, record in enumerate(records):
+        rows.setdefault(record.source.number, []).append(row)
+    return rows

@@ -1,0 +1,140 @@
+"""The records of one edge that wait for their verdicts, and the verdicts that wait for records.
+
+Records and verdicts are matched by offset, never by count: a record may be gone since it was
+judged (compaction), and offsets without a record have no verdict.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streamfilter.cluster.ranges import Outcome, VerdictRange
+from streamfilter.engine.batches.micro_batches import bytes_of
+from streamfilter.model import Positions, Record
+from streamfilter.stops import Stop
+
+
+@dataclass(slots=True)
+class Ready:
+    """What can be forwarded now: records with their outcomes, and the positions behind them."""
+
+    verdicts: Positions  # next offset of the verdicts' partitions
+    inputs: Positions  # end of the last verdict range
+    records: list[Record] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    ids: dict[int, str] = field(default_factory=dict)  # by row
+    ranges: dict[int, int] = field(default_factory=dict)  # how many ranges of each partition
+    gone: int = 0  # records that were judged and do not exist any more
+
+
+class PendingRecords:
+    """Records and verdict ranges of all partitions of one edge, in memory only."""
+
+    def __init__(self, verdicts: Positions, inputs: Positions) -> None:
+        """Begin at these next offsets of verdicts and inputs."""
+        self.verdicts, self.inputs = dict(verdicts), dict(inputs)
+        self.reached = dict(inputs)  # before these input offsets every record was taken
+        self._records: dict[int, deque[Record]] = {p: deque() for p in inputs}
+        self._ranges: dict[int, deque[tuple[int, VerdictRange]]] = {p: deque() for p in inputs}
+        self._ends = dict(inputs)  # end of the last verdict range that came
+        self.size = self.count = 0
+
+    def take(self, records: Iterable[Record], reached: Positions) -> None:
+        """Keep *records* until their verdicts come."""
+        for record in records:
+            p = record.source.number
+            if record.source.offset >= self.inputs[p]:
+                self._records[p].append(record)
+                self.size += bytes_of(record)
+                self.count += 1
+        self.reached |= {p: end for p, end in reached.items() if p in self.inputs}
+
+    def hear(self, p: int, offset: int, verdicts: VerdictRange) -> int:
+        """Keep *verdicts*, at *offset* of their topic; return how many offsets have none."""
+        missing = verdicts.start - self._ends[p]
+        if missing < 0:
+            raise Stop(
+                f"partition {p}: the verdicts at {offset} cover {verdicts.start} to "
+                f"{verdicts.end}, and those before them ended at {self._ends[p]}"
+            )
+        self._ranges[p].append((offset, verdicts))
+        self._ends[p] = verdicts.end
+        return missing
+
+    def to_sign(self, signed: Positions, count: int, size: int) -> list[Record]:
+        """Return records from *signed* on, in the order of judgement, within the bounds."""
+        found: list[Record] = []
+        for p, records in sorted(self._records.items()):
+            for record in _from(records, signed[p]):
+                size -= bytes_of(record)
+                if len(found) == count or (found and size < 0):
+                    return found
+                found.append(record)
+        return found
+
+    @property
+    def needs(self) -> bool:
+        """Return whether verdicts wait for records that were not read yet."""
+        return any(
+            ranges and ranges[0][1].end > self.reached[p] for p, ranges in self._ranges.items()
+        )
+
+    def oldest(self) -> list[Record]:
+        """Return the oldest waiting record of each partition."""
+        return [records[0] for records in self._records.values() if records]
+
+    def ready(self, count: int) -> Ready:
+        """Return what can be forwarded, whole ranges, at least *count* records if there are any."""
+        found = Ready(dict(self.verdicts), dict(self.inputs))
+        for p, ranges in self._ranges.items():
+            records, at = list(self._records[p]) if ranges else [], 0
+            for offset, verdicts in ranges:
+                if verdicts.end > self.reached[p] or len(found.records) >= count:
+                    break
+                at = _match(found, verdicts, records, at)
+                found.verdicts[p], found.inputs[p] = offset + 1, verdicts.end
+                found.ranges[p] = found.ranges.get(p, 0) + 1
+        return found
+
+    def forwarded(self, ready: Ready) -> None:
+        """Drop what was forwarded."""
+        self.verdicts, self.inputs = dict(ready.verdicts), dict(ready.inputs)
+        for p, count in ready.ranges.items():
+            for _ in range(count):
+                self._ranges[p].popleft()
+            records = self._records[p]
+            while records and records[0].source.offset < self.inputs[p]:
+                self.size -= bytes_of(records.popleft())
+                self.count -= 1
+
+    def passed(self, reached: Positions) -> Positions:
+        """Return the next offsets of the verdicts, past markers where no verdicts wait."""
+        free = {p: reached.get(p, 0) for p, ranges in self._ranges.items() if not ranges}
+        return {p: max(offset, free.get(p, 0)) for p, offset in self.verdicts.items()}
+
+
+def _from(records: Sequence[Record] | deque[Record], offset: int) -> Iterator[Record]:
+    return (record for record in records if record.source.offset >= offset)
+
+
+def _match(found: Ready, verdicts: VerdictRange, records: Sequence[Record], at: int) -> int:
+    """Add the *records* of one verdict range, from place *at* on; return the next place."""
+    judged = dict(zip(verdicts.offsets.tolist(), enumerate(verdicts.outcomes), strict=True))
+    while at < len(records) and records[at].source.offset < verdicts.start:
+        at += 1  # before verdicts that are missing, and were accepted as missing
+    while at < len(records) and (offset := records[at].source.offset) < verdicts.end:
+        if offset not in judged:
+            raise Stop(
+                f"{records[at].source.topic}/{records[at].source.partition} at {offset}: no "
+                "verdict covers this record; the topic was recreated"
+            )
+        row, outcome = judged.pop(offset)
+        if row in verdicts.ids:
+            found.ids[len(found.records)] = verdicts.ids[row]
+        found.records.append(records[at])
+        found.outcomes.append(outcome)
+        at += 1
+    found.gone += len(judged)
+    return at

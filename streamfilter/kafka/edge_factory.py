@@ -1,0 +1,110 @@
+"""Creates the service of an edge (`run --role edge`) from what all tasks of a process share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from confluent_kafka import Producer
+
+from streamfilter.assembly import sketcher_for
+from streamfilter.cluster.edge import Edge, OneEdge
+from streamfilter.cluster.edge_start import EdgeParts
+from streamfilter.config.configuration import Config
+from streamfilter.engine import start_checks
+from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.index.directory.identity import Identity, decode_identity
+from streamfilter.kafka.brokers.partition_counts import SecondTopic
+from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.one_shot_calls import listed
+from streamfilter.kafka.ports.sketch_signer import KafkaSigner
+from streamfilter.kafka.task_factory import TaskFactory, joined, reach_of, watching
+from streamfilter.process.health import instance
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.tasks.service import Service
+
+
+def edge_name(config: Config) -> str:
+    """Return the name of this edge: that of its static member, or of its process."""
+    return config.kafka.properties("consumer").get("group.instance.id") or instance()
+
+
+def edge_service(factory: TaskFactory, *, accept_positions: bool) -> Service:
+    """Return the service of an edge; it joins the edges' group here."""
+    config, observer = factory.config, factory.observer.process
+    group = joined(factory, config.edge_group, config.verdicts_topic)
+    membership = OneEdge(group, lambda: factory.partitions.layout.inputs)
+    statistics = observer.statistics
+
+    def producer() -> Producer:
+        size = factory.topics[config.sketches_topic].message_bytes
+        properties = clients.signer_properties(config, size=size)
+        return clients.producer(config, statistics.watched(properties, "signer"))
+
+    signer = KafkaSigner(config.sketches_topic, producer)
+    return Service(
+        membership,
+        lambda number, index: _edge(factory, membership, signer, accept=accept_positions),
+        observer,
+        factory.clock,
+        latency=config.batch.latency.total_seconds(),
+        look=watching(factory),
+        away=reach_of(config, statistics).detail,
+    )
+
+
+def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, accept: bool) -> Edge:
+    config, plan = factory.config, factory.plan(0, accept_positions=accept)
+    topics, changelog = factory.topics_of(0, plan.names.inputs), factory.changelog(0)
+    group = {"group.id": config.edge_group}
+    verdicts = replace(topics, inputs=Inputs(config.verdicts_topic))
+    source = factory.source(verdicts, group)
+    beside = SecondTopic(config.input.topic, lambda positions: edge.beside(positions))
+    sink = factory.sink(
+        replace(verdicts, beside=beside), changelog, f"{config.edge_group}.{edge_name(config)}"
+    )
+    forwarder = factory.forwarder()
+    parts = factory.parts(plan, factory.source(topics, group), sink, changelog, membership.member)
+    memory, metrics = config.memory, factory.observer.process.metrics
+    edge = Edge(
+        plan,
+        replace(parts, forwarder=forwarder, trimming=None),
+        EdgeParts(
+            verdicts=source,
+            noted=source.noted,
+            signer=signer,
+            owned=lambda: membership.owned,
+            identity_of=lambda encoded: decode_identity(encoded, seed=factory.seed),
+            sketcher_of=lambda identity: _sketcher(config, identity),
+            topic=config.verdicts_topic,
+            counted=lambda name, count: metrics.count(name, by=count),
+            shown=lambda name, number: metrics.set(**{name: number}),
+            pending=config.cluster.pending,
+            pending_bytes=memory.index_cache + memory.memtable + memory.miss_filter,
+        ),
+        forwarder,
+    )
+    return edge
+
+
+def refuse_unforwarded(factory: TaskFactory) -> None:
+    """Refuse a single process while edges of the group have not forwarded all verdicts.
+
+    Raises `Refusal`, or `LogError`.
+    """
+    config, plan = factory.config, factory.plan(0)
+    if config.input.several or config.verdicts_topic not in listed(config, factory.admin):
+        return
+    topics = factory.topics_of(0, plan.names.inputs)
+    groups = [factory.source(topics), factory.source(topics, {"group.id": config.edge_group})]
+    try:
+        partitions = factory.partitions.layout.partitions
+        judged, forwarded = (each.committed(partitions) for each in groups)
+    finally:
+        for each in groups:
+            each.close()
+    if owed := {p: o for p, o in forwarded.items() if o < judged.get(p, 0)}:
+        raise start_checks.refuse_owed(plan.names, owed)
+
+
+def _sketcher(config: Config, identity: Identity) -> Sketcher:
+    return sketcher_for(config.scheme(), seed=identity.seed)

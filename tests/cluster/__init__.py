@@ -1,0 +1,1 @@
+"""Edges and judge without a broker: messages, records that wait, retractions."""

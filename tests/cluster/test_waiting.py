@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+from streamfilter.cluster.judge import SketchLog
+from streamfilter.cluster.ranges import SketchRange, VerdictRange, encode_sketches
+from streamfilter.cluster.waiting import PendingRecords
+from streamfilter.matching.verdict.decision import UNIQUE
+from streamfilter.model import Malformed, Record, Source
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.stops import Stop
+
+MARK = bytes(16)
+NONE = np.zeros(0, np.int64)
+
+
+def record(offset: int) -> Record:
+    return Record(Source("in", 0, offset), None, b"x" * offset)
+
+
+def verdicts(start: int, end: int, *offsets: int) -> VerdictRange:
+    outcomes = [UNIQUE if n % 2 else Malformed("internal", f"{n}") for n in offsets]
+    return VerdictRange(MARK, start, end, np.array(offsets, np.int64), outcomes)
+
+
+def test_records_get_their_verdicts_by_offset_where_one_is_gone():
+    waiting = PendingRecords({0: 0}, {0: 0})
+    waiting.take([record(n) for n in (1, 3, 4)], {0: 6})
+    waiting.hear(0, 0, verdicts(0, 5, 1, 2, 3, 4))  # 2 was compacted away since
+    waiting.hear(0, 2, verdicts(5, 9, 7))
+    ready = waiting.ready(100)
+    assert [each.source.offset for each in ready.records] == [1, 3, 4]
+    assert [each is UNIQUE for each in ready.outcomes] == [True, True, False]
+    assert (ready.gone, ready.verdicts, ready.inputs) == (1, {0: 1}, {0: 5})
+    waiting.forwarded(ready)
+    assert (waiting.count, waiting.needs) == (0, True)  # 7 is to be read, although nothing waits
+
+
+def test_a_record_that_no_verdict_covers_stops_the_edge():
+    waiting = PendingRecords({0: 0}, {0: 0})
+    waiting.take([record(1), record(2)], {0: 3})
+    waiting.hear(0, 0, verdicts(0, 3, 1))
+    with pytest.raises(Stop, match="no verdict covers"):
+        waiting.ready(100)
+
+
+def test_verdicts_that_overlap_stop_the_edge_and_a_hole_is_told():
+    waiting = PendingRecords({0: 0}, {0: 4})
+    assert waiting.hear(0, 0, verdicts(6, 8)) == 2
+    with pytest.raises(Stop, match="ended at 8"):
+        waiting.hear(0, 1, verdicts(7, 9))
+
+
+class Topic:
+    """A source of messages that were sent before."""
+
+    def __init__(self, *messages: bytes) -> None:
+        self._waiting = [
+            Record(Source("sketches", 0, n), None, each) for n, each in enumerate(messages)
+        ]
+
+    def committed(self, partitions):
+        return {}
+
+    def start_positions(self, partitions, start):
+        return dict.fromkeys(partitions, 0)
+
+    def assign(self, positions):
+        """Begin."""
+
+    def consume(self, count, timeout):
+        found, self._waiting = self._waiting[:count], self._waiting[count:]
+        return found
+
+
+def test_a_retraction_keeps_its_sketch_offset_until_it_is_committed():
+    at = encode_sketches(SketchRange(MARK, 0, 0, 0, NONE, NONE, retracted=(4,)))
+    after = encode_sketches(SketchRange(MARK, 0, 5, 9, NONE, NONE))
+    log = SketchLog(Topic(), Topic(at, after), topic="in", scheme=Scheme(20, 5))
+    log.mark = MARK
+    log.committed([0])
+    log.assign({0: 5})
+    assert log.consume(10, 0.0) == []
+    assert log.reached() == {0: 9}
+    assert log.beside({0: 9}) == {0: 0}, "a crash here must read the retraction again"
+    log.retracted.popleft()
+    assert log.beside({0: 9}) == {0: 2}
+
+
+def test_what_a_judge_cannot_use_is_counted_and_answered():
+    dropped = []
+    messages = [
+        b"", encode_sketches(SketchRange(b"x" * 16, 0, 5, 9, NONE, NONE)),
+        encode_sketches(SketchRange(MARK, 1, 5, 9, NONE, NONE)),
+        encode_sketches(SketchRange(MARK, 0, 1, 5, NONE, NONE)),
+        encode_sketches(SketchRange(MARK, 0, 6, 9, NONE, NONE)),
+    ]  # fmt: skip
+    log = SketchLog(
+        Topic(), Topic(*messages), topic="in", scheme=Scheme(20, 5),
+        dropped=lambda reason, message: dropped.append(reason),
+    )  # fmt: skip
+    log.mark = MARK
+    log.committed([0])
+    log.assign({0: 5})
+    log.owed.clear()
+    log.consume(10, 0.0)
+    assert dropped == ["undecodable", "other_index", "undecodable", "below", "gap"]
+    assert log.owed == {0: 4}, "one resume, for the last of them"
+    assert log.reached() == {0: 5}

@@ -1,0 +1,137 @@
+"""Edges and a judge on a real broker, held to a single process that gets the same records."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from streamfilter.index.directory.seed_file import read_seed
+from streamfilter.killpoints import VARIABLE
+from tests.faults.judging.expected import history_of
+from tests.faults.judging.oracle import judge
+from tests.faults.judging.recording import record_run
+from tests.kafka.story import bytes_of, records, texts, verdicts
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+from tests.support.topics import Input, alter_topic, end_offsets, produce
+
+pytestmark = pytest.mark.slow
+
+CLUSTER = {"cluster": {"enabled": True}, "kafka": {"session_timeout": "6s"}}
+WAIT_SECONDS = 120
+Make = Callable[..., Stage]
+
+
+def start(stage: Stage, role: str, name: str = "", **more: Any) -> FilterProcess:
+    return stage.start(state=f"{role}{name}", arguments=["--role", role], **CLUSTER, **more)
+
+
+def forwarded(stage: Stage, partitions: int) -> dict[int, int]:
+    """Return the input offsets up to which the edges have forwarded."""
+    group = {"bootstrap.servers": stage.bootstrap, "group.id": f"{stage.group}.edge"}
+    consumer = Consumer(group)
+    try:
+        spots = [TopicPartition(stage.input, p) for p in range(partitions)]
+        return {each.partition: each.offset for each in consumer.committed(spots, timeout=30)}
+    finally:
+        consumer.close()
+
+
+def drain(stage: Stage, lively: Sequence[FilterProcess]) -> None:
+    """Wait until the edges have forwarded everything; none of *lively* may end."""
+    ends = end_offsets(stage.bootstrap, stage.input)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while any((at := forwarded(stage, len(ends)))[p] < end for p, end in ends.items()):
+        for process in lively:
+            assert process.child.exit_code is None, process.told("ended")
+        assert time.monotonic() < deadline, lively[-1].told(f"{at} of {ends}")
+        time.sleep(0.2)
+
+
+def test_edges_and_a_judge_give_what_one_process_gives(make_stage: Make) -> None:
+    story = records(texts(random.Random(5), 300))
+    alone, stage = make_stage(), make_stage()
+    for each in (alone, stage):
+        each.produce(story)
+    judge = start(stage, "judge")
+    judge.wait_for_state("running")
+    processes = [judge, *(start(stage, "edge", str(n)) for n in range(2))]
+    drain(stage, processes)
+    alone.run()
+    assert bytes_of(stage) == bytes_of(alone)
+    for process in processes:
+        assert process.terminate() == 0, process.told("did not end well")
+
+
+def test_kills_of_edges_and_judges_change_no_verdict(make_stage: Make) -> None:
+    """Two judges and two edges are killed in turn while records come in."""
+    rng, stage = random.Random(7), make_stage(partitions=3)
+    story = records(texts(rng, 900), partitions=3)
+    roles = [("judge", "a"), ("judge", "b"), ("edge", "a"), ("edge", "b")]
+    stage.produce(story[:100])
+    running = {each: start(stage, *each) for each in roles[:2]}
+    while not any(each.status().get("tasks") for each in running.values()):
+        time.sleep(0.2)
+    running |= {each: start(stage, *each) for each in roles[2:]}
+    for at in range(100, 900, 100):
+        stage.produce(story[at : at + 100])
+        role = rng.choice(roles)
+        time.sleep(rng.uniform(0.5, 3.0))
+        running[role].child.kill()
+        running[role].wait_for_exit()
+        running[role] = start(stage, *role)
+    drain(stage, list(running.values()))
+    for process in running.values():
+        assert process.terminate() == 0, process.told("did not end well")
+    history = history_of(stage.scheme(), read_seed(stage.directory / "seed"))
+    assert judge(record_run(stage), {0: history}, whole=True) == []
+
+
+def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -> None:
+    """Its index and changelog go with it, and it refuses to begin while an edge owes records."""
+    story = records(texts(random.Random(9), 300))
+    alone, stage = make_stage(), make_stage()
+    alone.produce(story)
+    alone.run()
+    stage.produce(story[:100])
+    stage.run(state="judge")
+    stage.produce(story[100:200])
+    judging = start(stage, "judge")
+    edge = start(stage, "edge")
+    drain(stage, [judging, edge])
+    assert edge.terminate() == 0, edge.told("did not end well")
+    stage.produce(story[200:])
+    dying = start(stage, "edge", environment={VARIABLE: "transaction.begun"})
+    assert dying.wait_for_exit() == -9, dying.told("did not die")
+    assert judging.terminate() == 0, judging.told("did not end well")
+    assert "have forwarded" in stage.refused(state="judge")
+    judging, second = start(stage, "judge"), start(stage, "edge")
+    drain(stage, [judging, second])
+    for process in (second, judging):
+        assert process.terminate() == 0, process.told("did not end well")
+    stage.run(state="judge")
+    assert bytes_of(stage) == bytes_of(alone)
+
+
+def test_a_lost_topic_of_sketches_and_a_hostile_range_are_worked_through(make_stage: Make) -> None:
+    """Broken ranges are counted, and lost ones are signed again."""
+    stage = make_stage()
+    stage.produce(records(texts(random.Random(3), 100)))
+    judging = start(stage, "judge")
+    judging.wait_for_state("running")
+    sketches = f"{stage.group}.sketches"
+    hostile = [Input(b""), Input(b"S\1" + bytes(500)), Input(b"S\2"), Input(b"\xff" * 60_000)]
+    produce(stage.bootstrap, sketches, hostile)
+    edge = start(stage, "edge")
+    drain(stage, [judging, edge])
+    alter_topic(stage.bootstrap, sketches, {"retention.ms": "1", "segment.ms": "100"})
+    stage.produce(records(texts(random.Random(4), 100), first=100))
+    drain(stage, [judging, edge])
+    metrics = judging.get("/metrics") or ""
+    assert 'dropped_total{reason="undecodable"} 3' in metrics
+    assert 'dropped_total{reason="other_version"} 1' in metrics
+    assert "a sketch range is not used" in judging.log.read_text()
+    assert len(verdicts(stage)) == 200

@@ -1,0 +1,100 @@
+import pytest
+
+from tests.simulator.edges.planted import PLANTED
+from tests.simulator.edges.story import EdgeStory, run
+from tests.simulator.edges.world import EDGES
+
+QUICK, SLOW = 20, 120
+SEEDS_MAX = 60
+"""A bug that these seeds do not show would live for long in CI."""
+
+
+def failures(seeds: range) -> list[str]:
+    return [result.text() for result in map(run, seeds) if result.failure]
+
+
+def test_all_is_well_in_the_first_stories_of_edges_and_judges():
+    assert not failures(range(QUICK))
+
+
+@pytest.mark.slow
+def test_outputs_and_changelog_are_those_of_one_process_in_any_story_of_edges():
+    assert not failures(range(QUICK, QUICK + SLOW))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_bug_planted_into_edges_or_judge_is_caught(bug, monkeypatch):
+    bug.plant(monkeypatch)
+    found: dict[str, int] = {}
+    for seed in range(SEEDS_MAX):
+        failure = run(seed).failure
+        if failure is not None:
+            found.setdefault(failure.check, seed)
+            if failure.check in bug.checks:
+                return
+    pytest.fail(f"{SEEDS_MAX} seeds, found by {found} only (check: first seed)")
+
+
+def ended(seed: int) -> EdgeStory:
+    story = EdgeStory(seed)
+    story.run()
+    story.watcher.refusals = []
+    return story
+
+
+def test_edges_whose_offsets_have_expired_refuse_to_forward_all_again():
+    story = ended(3)
+    offsets = story.world.broker.offsets
+    for key in [key for key in offsets if isinstance(key, tuple) and key[0] == EDGES]:
+        del offsets[key]
+    for _ in range(40):
+        story.round()
+    assert "offsets have expired" in story.watcher.refusals[0]
+
+
+def test_edges_refuse_a_topic_of_verdicts_that_was_deleted():
+    story = ended(3)
+    offsets = story.world.broker.offsets
+    for key in [key for key in offsets if isinstance(key, tuple) and key[1] == "verdicts"]:
+        del offsets[key]
+    for _ in range(40):
+        story.round()
+    assert "the topic was deleted" in story.watcher.refusals[0]
+
+
+def test_edges_refuse_verdicts_that_were_deleted_before_they_were_used():
+    story = ended(3)
+    offsets, topics = story.world.broker.offsets, story.world.broker.topics
+    p = next(key[2] for key in offsets if isinstance(key, tuple) and key[1] == "verdicts")
+    offsets[EDGES, "verdicts", p] = 0
+    topics["verdicts"][p].start = 1
+    for _ in range(40):
+        story.round()
+    assert "were deleted before they were used" in story.watcher.refusals[0]
+
+
+def test_a_judge_refuses_a_rewind_of_its_group():
+    story = ended(3)
+    offsets = story.world.broker.offsets
+    p = next(key for key, offset in offsets.items() if isinstance(key, int) and offset > 0)
+    offsets[p] -= 1
+    for _ in range(40):
+        story.round()
+    assert "was rewound" in story.watcher.refusals[0]
+
+
+def test_rewound_edges_forward_the_same_again():
+    story = ended(3)
+    offsets, broker = story.world.broker.offsets, story.world.broker
+    before = {name: len(broker.topics[name][0].cells) for name in ("unique", "duplicates")}
+    for key in [key for key in offsets if isinstance(key, tuple) and key[0] == EDGES]:
+        del offsets[key]
+    for p in story.inputs:
+        offsets[EDGES, "verdicts", p] = 0
+    for _ in range(200):
+        story.round()
+    assert not story.watcher.refusals
+    for name, end in before.items():
+        values = [v for _, v in broker.topics[name][0].committed(0)]
+        assert values[len(values) // 2 :] == values[: len(values) // 2], (name, end)
