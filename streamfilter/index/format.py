@@ -362,6 +362,7 @@ class Entries:
     keys: dict[str, list[bytes]] = field(default_factory=dict)
     values: dict[str, list[bytes]] = field(default_factory=dict)
     deleted: dict[str, list[bytes]] = field(default_factory=dict)
+    ranges: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
 
     def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add entries of *family*."""
@@ -371,3 +372,7 @@ class Entries:
     def delete(self, family: str, keys: Sequence[bytes]) -> None:
         """Delete *keys* of *family*. Do not also put them. Absent keys do no harm."""
         self.deleted.setdefault(family, []).extend(keys)
+
+    def delete_range(self, family: str, range_: tuple[bytes, bytes]) -> None:
+        """Delete all keys of *family* from the first on and before the last, and then put."""
+        self.ranges.setdefault(family, []).append(range_)

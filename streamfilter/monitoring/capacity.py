@@ -13,8 +13,9 @@ from math import isnan, nan
 import numpy as np
 
 from streamfilter.index.protocol import WINDOWS_MAX
-from streamfilter.index.rocks.bloom_filter import expected_pass_rate
+from streamfilter.index.rocks.bloom_filter import pass_rate_of
 from streamfilter.index.rocks.options import MIB, Memory
+from streamfilter.index.rocks.window_runs import BITS
 from streamfilter.matching.blocking.retention import PARTS, Retention
 from streamfilter.similarity.statistics.shape import Shape
 
@@ -89,7 +90,7 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
 
 def _front_passes(front_bytes: int, keys: int) -> float:
     """Return the share of new keys that pass at least one window's front; each holds *keys*."""
-    passing = expected_pass_rate(front_bytes // WINDOWS_MAX, keys)
+    passing = pass_rate_of(min(front_bytes // WINDOWS_MAX, keys * BITS // 8), keys)
     return float(1 - (1 - passing) ** WINDOWS_MAX)
 
 

@@ -10,7 +10,7 @@ from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.similarity.columns import Widths
 from tests.index.samples import SLOTS, identity
 
-SMALL = Memory(cache_bytes=4 * MIB, memtable_bytes=4 * MIB)
+SMALL = Memory(cache_bytes=4 * MIB, memtable_bytes=4 * MIB, run_keys=64)
 
 MakeIndex = Callable[..., Any]
 

@@ -13,8 +13,6 @@ from streamfilter.index.format import name_of
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Buckets, Changes
-from streamfilter.index.rocks import rocks_index as rocks
-from streamfilter.index.rocks import window_front
 from streamfilter.index.rocks.options import Memory
 from streamfilter.model import Window
 from streamfilter.similarity.columns import Widths
@@ -209,7 +207,7 @@ def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
     tmp_path: Path, seed: int, front_bytes: int
 ) -> None:
     print(f"seed {seed}")
-    bounds = Memory(SMALL.cache_bytes, SMALL.memtable_bytes, front_bytes)
+    bounds = replace(SMALL, front_bytes=front_bytes)
     twins = Twins(tmp_path / "state", seed, bounds)
     twins.forgets = True
     steps = [twins.apply, twins.apply_again, twins.probe, twins.probe_what_was_added, twins.fetch]
@@ -228,10 +226,7 @@ def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
 @seeds(2)
 def test_neither_a_crash_nor_a_full_front_hides_a_key(tmp_path, seed, front_bytes, monkeypatch):
     print(f"seed {seed}")
-    # So few keys at a time that an index is being read again most of the time.
-    monkeypatch.setattr(window_front, "OPENING_KEYS", 30)
-    monkeypatch.setattr(rocks, "PIECE_KEYS", 20)
-    bounds = Memory(SMALL.cache_bytes, SMALL.memtable_bytes, front_bytes)
+    bounds = replace(SMALL, front_bytes=front_bytes)
     twins = Twins(tmp_path / "state", seed, bounds)
     steps = [twins.apply, twins.apply_again, twins.probe, twins.reopen, twins.lose_power]
     for _ in range(80):

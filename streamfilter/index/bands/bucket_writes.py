@@ -146,7 +146,7 @@ def listed(
         rest, held = without(old, gone, leaving.owners)
         cap = cap_at(table.cap, depth)
         lists, away = merged(rest, coming, joining.owners, cap=cap, closed=closed)
-        table.put(grouped.names, old, lists)
+        table.put(grouped.keys, old, lists)
         onward = ~held & (old.overflows > 0)[gone]
         paged_in, paged_out = away & joining.whole, onward & leaving.whole
         if paged_in.any() or paged_out.any():

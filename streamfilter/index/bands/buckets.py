@@ -32,7 +32,6 @@ class Grouped:
     keys: U64  # distinct, rising
     inverse: NDArray[np.intp]  # the place in ``keys`` of every original key
     first: NDArray[np.intp]  # one original place of every distinct key
-    names: list[bytes]  # the keys as stored: big-endian, so that bytes sort like the numbers
 
     @classmethod
     def of(cls, keys: U64) -> Grouped:
@@ -42,8 +41,7 @@ class Grouped:
         heads = _heads(ranked)
         inverse = np.empty(len(keys), np.intp)
         inverse[order] = np.cumsum(heads) - 1
-        keys = ranked[heads]
-        return cls(keys, inverse, order[heads], encoded_integers(keys))
+        return cls(ranked[heads], inverse, order[heads])
 
 
 def _heads(ranked: U64) -> Flags:

@@ -1,20 +1,21 @@
 """Which buckets and pages a write changes: documents leave the one list that has them, or join.
 
-An emptied bucket that has turned no document away is deleted, as if its key had never been
-written. The front in RAM still calls the key perhaps written, which costs a look and nothing else.
+An emptied bucket that has turned no document away reads as if its key had never been written. The
+filters in RAM still call the key perhaps written, which costs a look and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.bands.buckets import Grouped, merged, taken
 from streamfilter.index.bands.overflow_pages import page_cap, page_keys, pages_of
-from streamfilter.index.format import ORDINAL_BYTES, Entries, Lists, encode_buckets
+from streamfilter.index.bands.sorted_run import SortedRun, run_of
+from streamfilter.index.format import ORDINAL_BYTES, Lists
 from streamfilter.similarity.columns import I64, U64, Flags, distinct, ranks
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
@@ -28,23 +29,19 @@ Members = tuple[NDArray[np.intp], I64]  # (m,) the number of the bucket, and (m,
 class BucketTable:
     """The buckets of one window, as a write reads and changes them."""
 
-    entries: Entries
-    family: str
     cap: int  # the cap of the shortest keys' buckets
-    lists: ReadLists
+    lists: ReadLists  # as they were before the write
     about_to_write: Callable[[U64], None]  # gets distinct, rising keys before the write
+    changed: list[SortedRun] = field(default_factory=list)  # what the write changes
 
-    def put(self, names: Sequence[bytes], old: Lists, lists: Lists) -> None:
-        """Put the buckets that are not empty, and delete those that have become empty."""
-        left = (lists.counts > 0) | (lists.overflows > 0)
-        if left.all():
-            self.entries.put(self.family, names, encode_buckets(lists))
-            return
-        there = np.flatnonzero(left)
-        chosen = [names[i] for i in there.tolist()]
-        self.entries.put(self.family, chosen, encode_buckets(taken(lists, there)))
-        emptied = np.flatnonzero(~left & (old.counts > 0))
-        self.entries.delete(self.family, [names[i] for i in emptied.tolist()])
+    def put(self, keys: U64, old: Lists, lists: Lists) -> None:
+        """Note the buckets that are not empty, and those that have become empty."""
+        there = (lists.counts > 0) | (lists.overflows > 0) | (old.counts > 0)
+        if not there.all():
+            places = np.flatnonzero(there)
+            keys, lists = keys[places], taken(lists, places)
+        if len(keys):
+            self.changed.append(run_of(keys, lists))
 
 
 def put_pages(
@@ -74,8 +71,7 @@ def put_pages(
     changed = rest.counts < old.counts
     changed[coming] = True
     these = np.flatnonzero(changed)
-    chosen = [grouped.names[i] for i in these.tolist()]
-    table.put(chosen, taken(old, these), taken(lists, these))
+    table.put(grouped.keys[these], taken(old, these), taken(lists, these))
 
 
 def _pages_of(groups: NDArray[np.intp], turned_away: I64, cap: int) -> I64:

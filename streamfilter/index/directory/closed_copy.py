@@ -1,8 +1,7 @@
 """A copy of a closed index on the same file system, to go back to it later.
 
 RocksDB never changes a table file. So the copy has hard links to the table files, and needs no
-space until compaction replaces the index's own files. All other files are copied. The saved front
-is left out: it is valid for one write of one database, and is made again at the next opening.
+space until compaction replaces the index's own files. All other files are copied.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from streamfilter.index.directory.lock_and_marker import (
     write_marker,
 )
 from streamfilter.index.errors import IndexDamaged, file_errors
-from streamfilter.index.rocks.front_file import FILE_NAME
 
 TABLE = ".sst"
 
@@ -62,7 +60,7 @@ def _copy_database(source: Path, target: Path) -> None:
     database = target / DATABASE_NAME
     database.mkdir(mode=0o700)
     for file in sorted((source / DATABASE_NAME).iterdir()):
-        if file.is_file() and not file.name.startswith(FILE_NAME):
+        if file.is_file():
             _copy_file(file, database / file.name)
     sync_directory(database)
 

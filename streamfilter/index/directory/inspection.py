@@ -27,12 +27,13 @@ from pathlib import Path
 import numpy as np
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
-from streamfilter.index.bands.buckets import written
+from streamfilter.index.bands.buckets import encoded_integers, written
 from streamfilter.index.bands.overflow_pages import paged
+from streamfilter.index.bands.sorted_run import SortedRun
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.read_only_view import IndexView
 from streamfilter.index.errors import FormatError, IndexDamaged
-from streamfilter.index.format import decode_buckets, names_of
+from streamfilter.index.format import names_of
 from streamfilter.index.journal import decode_mark, decode_span
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Documents
@@ -42,7 +43,6 @@ from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 from streamfilter.stops import counted
 
 PROBLEMS_MAX = 20  # problems that are listed at most; further ones are dropped
-CHUNK = 20_000
 
 
 @dataclass(slots=True)
@@ -163,9 +163,9 @@ def _window(
         if count not in (None, stored.names):
             found.note(f"{count} ids of {int(stored.there.sum())} documents, not {stored.names}")
     with _noted(found, "buckets"):
-        entries = view.entries(names.bands)
-        while chunk := list(islice(entries, CHUNK)):
-            _buckets(view, chunk, found, stored)
+        deque(view.entries(names.bands), maxlen=0)  # all checksums, those of filters too
+        for run in tables.runs.all():
+            _buckets(view, run, found, stored)
     with _noted(found, "batches"):
         for key, value in view.entries(names.batches):
             _below(found, "batch", decode_mark(int.from_bytes(key, "big"), value).number)
@@ -261,20 +261,18 @@ def _named(
                 found.note(f"document {ordinal} is not found by its {which}")
 
 
-def _buckets(
-    view: IndexView, chunk: list[tuple[bytes, bytes]], found: Inspection, stored: _Stored
-) -> None:
-    found.buckets += len(chunk)
-    lists = decode_buckets([value for _, value in chunk])
-    owners = np.repeat(np.arange(len(chunk)), lists.counts)
+def _buckets(view: IndexView, run: SortedRun, found: Inspection, stored: _Stored) -> None:
+    found.buckets += len(run)
+    lists, names = run.lists(np.arange(len(run))), encoded_integers(run.keys)
+    owners = np.repeat(np.arange(len(run)), lists.counts)
     known = stored.holds(lists.ordinals)
     known[known] = stored.there[lists.ordinals[known] - stored.first]
     for at in np.flatnonzero(~known).tolist():
-        name = chunk[int(owners[at])][0].hex()
+        name = names[int(owners[at])].hex()
         found.note(f"bucket {name} lists document {lists.ordinals[at]}, which is not there")
     falls = (np.diff(lists.ordinals) <= 0) & (np.diff(owners) == 0)
     for at in np.flatnonzero(falls).tolist():
-        found.note(f"bucket {chunk[int(owners[at])][0].hex()} does not rise")
+        found.note(f"bucket {names[int(owners[at])].hex()} does not rise")
     most = cap_at(view.bucket_cap, DEPTH)  # a key does not tell how long it is
     for at in np.flatnonzero(lists.counts > most).tolist():
-        found.note(f"bucket {chunk[at][0].hex()} lists more than {most} documents")
+        found.note(f"bucket {names[at].hex()} lists more than {most} documents")

@@ -200,6 +200,8 @@ class Database:
         for family in self._families:
             batch.set_default_column_family(self._handles[family])
             batch.put(STAMP, stamp.to_bytes(8, "big"))
+            for begin, end in entries.ranges.get(family, ()):
+                batch.delete_range(begin, end, self._handles[family])
             keys, values = entries.keys.get(family, ()), entries.values.get(family, ())
             deque(map(batch.put, keys, values), maxlen=0)
             deque(map(batch.delete, entries.deleted.get(family, ())), maxlen=0)

@@ -38,6 +38,9 @@ def encoded(
     parts = window_writes(changes, (*dropped, *alive), highest=highest)
     removed = sum(int((each.removed >= before.progress.horizon).sum()) for each in parts)
     parts = parts[len(dropped) :]
+    keys = sum(part.keys.size for part in (changes.additions, changes.removals) if part)
+    for each in alive:
+        each.runs.advance(entries, keys)
     written = [each.put(entries, cap=cap) for each in parts]
     for mark in changes.marks:
         _put_mark(entries, mark, alive)

@@ -25,12 +25,13 @@ from streamfilter.index.format import Entries, decode_documents
 from streamfilter.index.journal import encode_standing, fact_key
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Applied, Changes, Usage
+from streamfilter.index.rocks.bloom_filter import passing
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.database import Database, checkpoint_of
 from streamfilter.index.rocks.index_write import encoded
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.stored_index import StoredIndex
-from streamfilter.index.rocks.window_front import PIECE_KEYS, Fronts
+from streamfilter.index.rocks.window_runs import WindowRuns, fit_filters, load_filters
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.windows import Windows, after
 from streamfilter.killpoints import kill_point
@@ -64,8 +65,10 @@ class RocksIndex(StoredIndex):
         self._owed: tuple[Progress, IndexFault] | None = None
         try:
             self._standing = self._store.standing
-            self._fronts = Fronts(self._store, memory.front_bytes)
-            self._use(self._tables_of(self.windows))
+            self._memory = memory
+            self._tables: Sequence[WindowTables] = []
+            self._tables = self._tables_of(self.windows)
+            load_filters(self._runs, memory.front_bytes)
             self._highest = max(tables.highest() for tables in self._tables)
             if not self._standing.held:  # older versions did not store it: count once
                 held = tuple(each.stored(0, self._highest + 1) for each in self._tables)
@@ -75,13 +78,12 @@ class RocksIndex(StoredIndex):
             raise
 
     def _tables_of(self, alive: Windows) -> list[WindowTables]:
-        fronts = self._fronts.of(alive)
-        return [WindowTables(self._store, each, front=fronts[each]) for each in alive]
+        known = {each.window: each for each in self._tables}
+        return [known.get(each) or WindowTables(self._store, each, self._memory) for each in alive]
 
-    def _use(self, tables: Sequence[WindowTables]) -> None:
-        """Read and write *tables* from now on; their fronts are updated by every write."""
-        self._tables = tables
-        self._fronts.made = {each.window: each.front for each in tables if each.front}
+    @property
+    def _runs(self) -> list[WindowRuns]:
+        return [each.runs for each in self._tables]
 
     @property
     def tables(self) -> Sequence[WindowTables]:
@@ -99,8 +101,6 @@ class RocksIndex(StoredIndex):
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()
         alive = after(self.windows, self.progress, changes)
-        for front in self._fronts.made.values():
-            front.catch_up(PIECE_KEYS)
         if changes.removals is not None:
             kill_point("forget.begun")
         try:
@@ -120,8 +120,11 @@ class RocksIndex(StoredIndex):
             added = changes.additions.documents.ordinals
             self._highest = max(self._highest, int(added.max(initial=-1)))
         self._standing = standing
-        if tables is not self._tables:
-            self._use(tables)
+        for each in tables:
+            each.runs.written()
+        begun, self._tables = tables is not self._tables, tables
+        fit_filters(self._runs, self._memory.front_bytes)
+        if begun:
             for each in dropped:
                 self._store.retire(each.window.number)
             kill_point("window.written")
@@ -167,9 +170,19 @@ class RocksIndex(StoredIndex):
 
     def usage(self) -> Usage:
         """Return the bytes of the database's files, the free bytes, and RocksDB's own figures."""
-        figures = self._store.properties() | self._fronts.properties()
+        figures = self._store.properties() | self._figures()
         named = {name.replace("-", "_"): value for name, value in figures.items()}
         return Usage(*_space_of(self._store.path), self._oldest_timestamp(), named)
+
+    def _figures(self) -> dict[str, float]:
+        """Return the filters' figures."""
+        filters = [each for runs in self._runs for each in runs.filters]
+        made = [each for each in filters if each is not None]
+        return {
+            "front-bytes": float(sum(each.words.nbytes for each in made)),
+            "front-keys": float(sum(each.keys for each in made)),
+            "front-pass-rate": passing(filters),
+        }
 
     def _oldest_timestamp(self) -> int:
         """Return the first document's timestamp in milliseconds; -1: unknown, or no document."""
@@ -182,8 +195,6 @@ class RocksIndex(StoredIndex):
     def close(self) -> None:
         """Release the directory and its lock; later calls, and a forked child's, do nothing."""
         if self._on_close is not None and not self._store.holder.forked:
-            for front in self._fronts.made.values():
-                front.save()
             self._release()
 
     def _release(self) -> None:

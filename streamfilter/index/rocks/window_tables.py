@@ -1,8 +1,4 @@
-"""Reads of one window in the database, for the owner of the index and for a view.
-
-The owner has a front, which saves nearly all reads of keys that were never written. A view has
-none.
-"""
+"""Reads of one window in the database, for the owner of the index and for a view."""
 
 from __future__ import annotations
 
@@ -12,12 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from streamfilter.index.bands.buckets import Grouped, descended, encoded_integers, spread
-from streamfilter.index.format import Lists, decode_buckets
+from streamfilter.index.format import Lists, encode_buckets
 from streamfilter.index.journal import decode_mark, numbers_covering
 from streamfilter.index.protocol import Buckets
 from streamfilter.index.rocks.column_families import Families
 from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.window_front import WindowFront
+from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.window_runs import WindowRuns
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
@@ -27,43 +24,29 @@ ANY = 1 << 62  # more documents than there are
 
 
 class WindowTables:
-    """The tables of one window; *front* is its front, None without one."""
+    """The tables of one window; a view has no *memory* for the filters of its buckets."""
 
-    def __init__(
-        self, store: Database, window: Window, *, front: WindowFront | None = None
-    ) -> None:
-        self._store, self.window, self.front = store, window, front
+    def __init__(self, store: Database, window: Window, memory: Memory | None = None) -> None:
+        self._store, self.window = store, window
         self.families = Families.of(window.number, ids=store.ids)
+        self.runs = WindowRuns(store, self.families.bands, memory)
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
         """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
-        wanted = np.ones(keys.shape, np.bool_) if present is None else present
-        if self.front is not None:
-            wanted = wanted & self.front.may_hold(keys)
+        wanted = self.runs.may_hold(keys)
+        if present is not None:
+            wanted &= present
         grouped = Grouped.of(keys[wanted])
-        lists = decode_buckets(self._store.get(self.families.bands, grouped.names))
-        buckets = spread(lists, grouped.inverse, wanted)
+        buckets = spread(self.lists(grouped), grouped.inverse, wanted)
         if signatures is None:
             return buckets
         return descended(buckets, keys, signatures, self.lists)
 
     def lists(self, grouped: Grouped) -> Lists:
-        """Read the buckets of all keys, except of those that surely have none."""
-        names, bands = grouped.names, self.families.bands
-        if self.front is None:
-            return decode_buckets(self._store.get(bands, names))
-        held = np.flatnonzero(self.front.may_hold(grouped.keys)).tolist()
-        values: list[bytes | None] = [None] * len(names)
-        for i, value in zip(held, self._store.get(bands, [names[i] for i in held]), strict=True):
-            values[i] = value
-        return decode_buckets(values)
-
-    def about_to_write(self, keys: U64) -> None:
-        """Add *keys*, distinct and rising, to the front before they are written."""
-        if self.front is not None:
-            self.front.add(keys)
+        """Read the buckets of all keys."""
+        return self.runs.lists(grouped.keys)
 
     def documents(self, ordinals: I64) -> list[bytes | None]:
         """Return the records of *ordinals*, None for the absent ones."""
@@ -129,7 +112,11 @@ class WindowTables:
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored, in a fixed order."""
         names = self.families
-        kinds = {"bucket": names.bands, "document": names.documents, "id": names.ids}
+        for run in self.runs.all():
+            rows = encode_buckets(run.lists(np.arange(len(run))))
+            for key, row in zip(encoded_integers(run.keys), rows, strict=True):
+                yield "bucket", key, row
+        kinds = {"document": names.documents, "id": names.ids}
         for kind, family in (kinds | {"batch": names.batches, "span": names.spans}).items():
             for key, value in self._store.items(family) if family is not None else ():
                 yield kind, key, value

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streamfilter.index.bands.bucket_writes import Joining, listed
 from streamfilter.index.bands.buckets import Grouped, encoded_integers, found
 from streamfilter.index.bands.page_writes import BucketTable
+from streamfilter.index.bands.sorted_run import newest
 from streamfilter.index.format import Entries, Lists, encode_documents, id_keys, names_of
 from streamfilter.index.protocol import Additions, Applied, Changes, Removals
 from streamfilter.index.rocks.window_tables import WindowTables
@@ -51,10 +52,9 @@ class WindowWrite:
         first_lists = tables.lists
         if joining is not None and joining.additions.buckets is not None and removals is None:
             first_lists = partial(_probed_lists, joining)
-        table = BucketTable(
-            entries, tables.families.bands, cap, tables.lists, tables.about_to_write
-        )
+        table = BucketTable(cap, tables.lists, tables.runs.add)
         applied = listed(table, joining, removals, first_lists=first_lists)
+        tables.runs.stage(entries, newest(table.changed))
         family, ids = tables.families.documents, tables.families.ids
         if joining is not None:
             documents, records = joining.additions.documents, joining.additions.records

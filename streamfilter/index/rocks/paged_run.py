@@ -1,0 +1,115 @@
+"""A sorted run in the database, in pages; and buckets that are rows of their own (format 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfilter.index.bands.buckets import encoded_integers
+from streamfilter.index.bands.sorted_run import Places, SortedRun, run_of, unpacked
+from streamfilter.index.errors import IndexDamaged
+from streamfilter.index.format import Lists, decode_buckets
+from streamfilter.index.rocks.bloom_filter import Asked, BloomFilter
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.run_rows import (
+    BEGIN,
+    BUCKET_BYTES,
+    DIRECTORY,
+    FILTER_WORDS,
+    RunInfo,
+    filter_names,
+    page_names,
+)
+from streamfilter.similarity.columns import U64, distinct
+
+
+@dataclass(slots=True, eq=False)
+class PagedRun:
+    """One run in pages. Its rows never change; the filter shrinks if memory is short."""
+
+    store: Database
+    family: str
+    info: RunInfo
+    filter: BloomFilter | None = None  # None: not in memory. Every key is looked up then
+
+    @property
+    def bits(self) -> int:
+        """Return how many upper bits of a key name its page."""
+        return self.info.bits
+
+    def __len__(self) -> int:
+        return self.info.keys
+
+    def find(self, keys: U64) -> tuple[Places, Lists]:
+        """Return which of *keys*, distinct and rising, are in the run, and their buckets."""
+        held = np.arange(len(keys))
+        if self.filter is not None:
+            held = self.filter.holding(Asked.of(keys))
+        asked = keys[held]
+        pages = distinct((asked >> np.uint64(64 - self.bits)).astype(np.int64))
+        run = self._pages(page_names(self.info.number, pages)) if len(pages) else SortedRun.none()
+        found, places = run.find(asked)
+        return held[found], run.lists(places)
+
+    def between(self, begin: int, end: int) -> SortedRun:
+        """Return the buckets from key *begin* on and below *end*, which are edges of pages."""
+        shift = 64 - self.bits
+        return self._pages(page_names(self.info.number, np.arange(begin >> shift, end >> shift)))
+
+    def _pages(self, names: list[bytes]) -> SortedRun:
+        values = self.store.get(self.family, names)
+        return unpacked([value for value in values if value is not None])
+
+    def load_filter(self) -> None:
+        """Read the filter from the database, or raise `IndexDamaged`."""
+        names = filter_names(self.info.number, self.info.words)
+        rows = [row for row in self.store.get(self.family, names) if row is not None]
+        words = np.frombuffer(b"".join(rows), "<u8").astype(np.uint64)
+        if len(words) != self.info.words:
+            raise IndexDamaged(f"{self.store.path}: a filter of its buckets is not whole")
+        self.filter = BloomFilter(words, self.info.keys) if len(words) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredRows:
+    """Buckets of an index of format 2, the oldest layer: each is a row under its own key."""
+
+    store: Database
+    family: str
+
+    @property
+    def bits(self) -> int:
+        """Return 31: any range of keys can be read."""
+        return 31
+
+    def __len__(self) -> int:
+        return int(self.store.figure(self.family, "estimate-num-keys"))
+
+    def find(self, keys: U64) -> tuple[Places, Lists]:
+        """Return which of *keys*, distinct and rising, have a bucket, and their buckets."""
+        values = self.store.get(self.family, encoded_integers(keys))
+        found = [place for place, value in enumerate(values) if value is not None]
+        return np.array(found, np.intp), decode_buckets([values[place] for place in found])
+
+    def between(self, begin: int, end: int) -> SortedRun:
+        """Return the buckets from key *begin* on and below *end*."""
+        keys, values = list[bytes](), list[bytes]()
+        last = end.to_bytes(9, "big")[1:] if end < 1 << 64 else DIRECTORY
+        start = begin.to_bytes(BUCKET_BYTES, "big")
+        for key, value in self.store.items(self.family, max(start, BEGIN)):
+            if key >= last:
+                break
+            if len(key) == BUCKET_BYTES:
+                keys.append(key)
+                values.append(value)
+        names = np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
+        return run_of(names, decode_buckets(values))
+
+
+def filter_rows(words: U64) -> list[bytes]:
+    """Return the values of a filter's rows."""
+    return [
+        words[at : at + FILTER_WORDS].astype("<u8", copy=False).tobytes()
+        for at in range(0, len(words), FILTER_WORDS)
+    ]

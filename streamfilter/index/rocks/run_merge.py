@@ -1,0 +1,134 @@
+"""A merge: it writes one run in pages out of several, piece by piece, with the writes of the index.
+
+The sources are a full run in memory, eight runs in pages, or rows of format 2. Of equal keys, the
+newest source counts. Each piece is a range of keys: the pages of the range, and the rows of the
+filter that it completes. Pieces are no part of the index until the list of runs names the new run
+(`window_runs.py`). After a crash in between, the merge begins again, and first deletes their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from streamfilter.index.bands.sorted_run import SortedRun, newest, packed
+from streamfilter.index.format import Entries
+from streamfilter.index.rocks.bloom_filter import BloomFilter
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.paged_run import PagedRun, filter_rows
+from streamfilter.index.rocks.run_rows import (
+    FILTER_WORDS,
+    RunInfo,
+    bits_for,
+    filter_names,
+    page_names,
+    run_range,
+)
+
+KEY_BITS = 64
+
+
+class Source(Protocol):
+    """Something that holds buckets by their keys."""
+
+    @property
+    def bits(self) -> int:
+        """Return how many upper bits name the smallest ranges of keys that can be read."""
+
+    def __len__(self) -> int: ...
+
+    def between(self, begin: int, end: int) -> SortedRun:
+        """Return the buckets from key *begin* on and below *end*."""
+
+
+class Merge:
+    """One run that is being written."""
+
+    def __init__(
+        self,
+        store: Database,
+        family: str,
+        number: int,
+        *,
+        level: int,
+        sources: Sequence[Source],
+        bottom: bool,
+        filter_: BloomFilter | None,
+    ) -> None:
+        """Begin to write run *number* of *level* out of *sources*, the oldest first.
+
+        With *bottom*, there is no older run: empty buckets are left out. *filter_* is that of the
+        new run: it holds the keys already, or gets them with the pieces.
+        """
+        self.store, self.family, self.number, self.level = store, family, number, level
+        self.sources, self._bottom, self.filter = tuple(sources), bottom, filter_
+        self._fill = filter_ is not None and not filter_.keys
+        self._size = sum(map(len, sources))
+        self.bits = bits_for(self._size)
+        self._unit_bits = min(self.bits, *(each.bits for each in sources))
+        self._next = 0  # the first unit that is not written
+        self._keys = 0  # that were written
+        self._credit = 0.0  # keys that a next piece may have beside its own
+        self._staged = (0, 0, 0.0)
+
+    @property
+    def bound(self) -> int:
+        """Return the first key that is not written."""
+        return self._next << (KEY_BITS - self._unit_bits)
+
+    @property
+    def complete(self) -> bool:
+        """Return whether all pieces are written."""
+        return self._next == 1 << self._unit_bits
+
+    def put_piece(self, entries: Entries, keys: int) -> None:
+        """Put the rows of about the next *keys* keys; `written` takes note of them."""
+        units, each = 1 << self._unit_bits, max(1.0, self._size / (1 << self._unit_bits))
+        count = min(int((self._credit + keys) / each), units - self._next)
+        if not self._next:
+            entries.delete_range(self.family, run_range(self.number, self.number))
+        shift = KEY_BITS - self._unit_bits
+        begin, end = self._next << shift, (self._next + count) << shift
+        self._staged = self._next, 0, self._credit + keys
+        if not count:
+            return
+        run = newest([each.between(begin, end) for each in self.sources])
+        run = run.kept() if self._bottom else run
+        self._put_pages(entries, run, begin, end)
+        if self.filter is not None:
+            self._put_filter(entries, self.filter, run, begin, end)
+        self._staged = self._next + count, len(run), self._credit + keys - count * each
+
+    def _put_pages(self, entries: Entries, run: SortedRun, begin: int, end: int) -> None:
+        shift = KEY_BITS - self.bits
+        pages = np.arange(begin >> shift, end >> shift)
+        cuts = np.searchsorted(run.keys, pages.astype(np.uint64) << np.uint64(shift))
+        ends = np.append(cuts, len(run))
+        filled = np.flatnonzero(np.diff(ends))
+        values = packed(run, ends[np.append(filled, len(pages))].tolist()) if len(filled) else []
+        entries.put(self.family, page_names(self.number, pages[filled]), values)
+
+    def _put_filter(
+        self, entries: Entries, held: BloomFilter, run: SortedRun, begin: int, end: int
+    ) -> None:
+        if self._fill:
+            held.add(run.keys)
+        words = len(held.words)
+        first, last = (held.words_below(key) // FILTER_WORDS for key in (begin, end))
+        names = filter_names(self.number, words)
+        last = len(names) if end >> KEY_BITS else last
+        rows = filter_rows(held.words[first * FILTER_WORDS : last * FILTER_WORDS])
+        entries.put(self.family, names[first:last], rows)
+
+    def written(self) -> None:
+        """Note that the last piece is in the database."""
+        self._next, keys, self._credit = self._staged
+        self._keys += keys
+
+    def run(self) -> PagedRun:
+        """Return the complete run."""
+        words = 0 if self.filter is None else len(self.filter.words)
+        info = RunInfo(self.number, self.level, self.bits, self._keys, words)
+        return PagedRun(self.store, self.family, info, self.filter)

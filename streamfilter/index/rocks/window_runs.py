@@ -1,0 +1,390 @@
+"""The buckets of a window: recent ones in memory, all others in pages, in runs that never change.
+
+A write changes 17 buckets for each document, at random places. As a row for each, they were a third
+of the time of a verdict. So a write stores the buckets that it changes as one packed row, and keeps
+them in memory as a sorted run. Runs in memory are merged as they become more. A full one is written
+in pages, a piece with each write. Eight runs of a level are merged into one of the next level.
+
+    write 1    row 1 = its buckets                            in memory: run 1
+    write 2    rows 1, 2                                      in memory: runs 1, 2
+    ...        the runs are full: merged into one, whose pages are written piece by piece
+    write 90   the list names run 7; rows 1 to 62 go          in memory: runs 63 to 90
+
+A run holds whole buckets, and the newest run that has a key counts. An emptied bucket is an entry,
+until there is no older run. So nothing depends on when a run is written. Everything is part of the
+write that the index makes anyway: after a crash it is there, or it is not, and the rows of the
+writes that are in no run are read again.
+
+Each run has a Bloom filter in memory, made with it and stored with it. Together they recognise keys
+that were never written. They grow with the index, up to a bound; then the largest are halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+import numpy as np
+
+from streamfilter.index.bands.sorted_run import (
+    Places,
+    SortedRun,
+    gathered,
+    newest,
+    packed,
+    unpacked,
+)
+from streamfilter.index.format import Entries, Lists
+from streamfilter.index.rocks.bloom_filter import BloomFilter, together
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.paged_run import PagedRun, StoredRows
+from streamfilter.index.rocks.run_merge import Merge, Source
+from streamfilter.index.rocks.run_rows import (
+    BEGIN,
+    BUCKET_BYTES,
+    DIRECTORY,
+    RECENT,
+    Directory,
+    Range,
+    decode_directory,
+    encode_directory,
+    recent_key,
+    run_range,
+)
+from streamfilter.killpoints import kill_point
+from streamfilter.similarity.columns import U64, Flags
+
+FAN = 8  # runs of a size that are merged. A look-up searches up to seven of each size
+PACE = 2  # keys that each merge writes for each key of a write: it ends before the next is due
+ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
+OPEN_BITS = 32  # of the filter of recent keys, for each
+BITS = 16  # of the filter of a run in pages, for each of its keys
+READ_BITS = 8  # upper bits of the keys of buckets that are read at a time
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """Where buckets are, the newest first. Replaced as a whole: another thread may be reading."""
+
+    recent: tuple[SortedRun, ...] = ()
+    filters: tuple[BloomFilter, ...] = ()  # of the recent ones; none: they are searched for all
+    paged: tuple[PagedRun, ...] = ()
+    rows: StoredRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """The full run in memory, whose pages are being written."""
+
+    run: SortedRun
+    names: list[bytes]  # of its rows
+    filter: BloomFilter
+
+
+@dataclass(slots=True)
+class _Staged:
+    """What becomes true with the write that is being made."""
+
+    done: list[Merge]
+    going: list[Merge]
+    layers: _Layers
+    dead: list[Range]
+    changed: list[tuple[bytes, SortedRun]] = field(default_factory=list)  # row and buckets
+
+
+class WindowRuns:
+    """The buckets of one window. Only its owner calls the methods that change it."""
+
+    def __init__(self, store: Database, family: str, memory: Memory | None) -> None:
+        """Read what is in memory; raise `IndexFault`. *memory*: the owner's bounds; None: a view.
+
+        A view has no filters: it looks every key up in each run.
+        """
+        self._store, self._family, self._memory = store, family, memory
+        self._levels: list[list[SortedRun]] = []  # of the open run, by size
+        self._names: list[bytes] = []  # of the rows of the open run
+        self._sealed: _Sealed | None = None
+        self._merges: list[Merge] = []
+        self._dead: list[Range] = []  # rows that the next write deletes
+        self._staged = _Staged([], [], _Layers(), [])
+        directory = self._directory()
+        rows = StoredRows(store, family) if directory.rows else None
+        paged = tuple(PagedRun(store, family, info) for info in directory.runs)
+        self._number = max((info.number for info in directory.runs), default=0)
+        self._layers = _Layers(paged=paged, rows=rows)
+        self._open = self._new_filter()
+        self._load()
+
+    def _load(self) -> None:
+        """Read the buckets of the writes that are in no run yet."""
+        stored = self._store.items(self._family, RECENT)
+        found = list(takewhile(lambda item: item[0].startswith(RECENT), stored))
+        self._names = [name for name, _ in found]
+        run = newest([unpacked([value]) for _, value in found])
+        self._levels = [[run]] if len(run) else []
+        if self._memory is not None:
+            self._open.add(run.keys)
+        self._arrange()
+
+    def _directory(self) -> Directory:
+        """Return the list of the runs; note the rows of others, which a crash has left."""
+        (stored,) = self._store.get(self._family, [DIRECTORY])
+        first = next((key for key, _ in self._store.items(self._family)), b"")
+        rows = len(first) == BUCKET_BYTES
+        if stored is None:
+            return Directory(rows=rows)
+        directory = decode_directory(stored)
+        if rows and not directory.rows:
+            self._dead.append((BEGIN, DIRECTORY))
+        last = 0
+        for number in sorted(info.number for info in directory.runs):
+            if number > last + 1:
+                self._dead.append(run_range(last + 1, number - 1))
+            last = number
+        return directory
+
+    def _new_filter(self) -> BloomFilter:
+        keys = self._memory.run_keys if self._memory else 1
+        return BloomFilter.of_keys(keys, bits=OPEN_BITS)
+
+    @property
+    def filters(self) -> list[BloomFilter | None]:
+        """Return the filters of all layers; None: every key passes."""
+        rows: list[BloomFilter | None] = [None] if self._layers.rows else []
+        return [*self._layers.filters, *(run.filter for run in self._layers.paged), *rows]
+
+    @property
+    def paged(self) -> tuple[PagedRun, ...]:
+        """Return the runs in pages, the newest first."""
+        return self._layers.paged
+
+    def may_hold(self, keys: U64) -> Flags:
+        """Return False for each of *keys* (any shape) that was surely never written."""
+        layers = self._layers
+        if not layers.filters:
+            return np.ones(keys.shape, np.bool_)
+        answer = together([*layers.filters, *(run.filter for run in layers.paged)], keys)
+        return answer if layers.rows is None else answer | self._perhaps_a_row(keys)
+
+    def _perhaps_a_row(self, keys: U64) -> Flags:
+        for merge in self._merges:
+            if isinstance(merge.sources[0], StoredRows) and merge.filter is not None:
+                unread = min(merge.bound, (1 << 64) - 1)  # before the filter: see `_Layers`
+                return together([merge.filter], keys) | (keys >= np.uint64(unread))
+        return np.ones(keys.shape, np.bool_)
+
+    def lists(self, keys: U64) -> Lists:
+        """Return the buckets of *keys*, distinct and rising."""
+        while True:
+            layers = self._layers
+            found = self._found(layers, keys)
+            if layers is self._layers:  # otherwise, rows may have been deleted meanwhile
+                return gathered(len(keys), found)
+
+    def _found(self, layers: _Layers, keys: U64) -> list[tuple[Places, Lists]]:
+        found, left = list[tuple[Places, Lists]](), np.ones(len(keys), np.bool_)
+        asked = np.flatnonzero(together(layers.filters, keys) if layers.filters else left)
+        for run in layers.recent:
+            hits, places = run.find(keys[asked])
+            if len(hits):
+                found.append((asked[hits], run.lists(places)))
+                left[asked[hits]] = False
+                asked = np.delete(asked, hits)
+        for each in (*layers.paged, *((layers.rows,) if layers.rows else ())):
+            asked = np.flatnonzero(left)
+            hits, lists = each.find(keys[asked])
+            if len(hits):
+                found.append((asked[hits], lists))
+                left[asked[hits]] = False
+        return found
+
+    def all(self) -> Iterator[SortedRun]:
+        """Yield all buckets that are not empty, by ranges of keys in rising order."""
+        layers = self._layers
+        older = [*((layers.rows,) if layers.rows else ()), *layers.paged[::-1]]
+        bits = min((READ_BITS, *(each.bits for each in older)))
+        sources: list[Source] = [*older, *layers.recent[::-1]]
+        for part in range(1 << bits):
+            begin, end = part << (64 - bits), (part + 1) << (64 - bits)
+            yield newest([each.between(begin, end) for each in sources]).kept()
+
+    def add(self, keys: U64) -> None:
+        """Add *keys*, distinct and rising, to the filter before they are written."""
+        self._open.add(keys)
+
+    def stage(self, entries: Entries, changed: SortedRun) -> None:
+        """Put the buckets that a write has *changed*; `written` makes them visible."""
+        if len(changed):
+            name = recent_key(self._store.stamp + 1)
+            entries.put(self._family, [name], packed(changed))
+            self._staged.changed.append((name, changed))
+
+    def advance(self, entries: Entries, keys: int) -> None:
+        """Put pieces of the merges, in proportion to a write of *keys* keys, and what they end.
+
+        It comes before `stage`. Raises `IndexFault`: a source cannot be read; nothing has changed.
+        """
+        self._seal()
+        self._begin_merges()
+        done = [merge for merge in self._merges if merge.complete]
+        going = [merge for merge in self._merges if not merge.complete]
+        for merge in going:
+            merge.put_piece(entries, self._quota(merge, keys))
+        for dead in self._dead:
+            entries.delete_range(self._family, dead)
+        layers = self._layers
+        for merge in done:
+            layers = self._published(layers, merge)
+            if self._sealed is not None and merge.sources[0] is self._sealed.run:
+                entries.delete(self._family, self._sealed.names)
+        if done:
+            directory = Directory(tuple(run.info for run in layers.paged), layers.rows is not None)
+            entries.put(self._family, [DIRECTORY], [encode_directory(directory)])
+        # A reader may still be in the sources' pages. So their rows go with the write after this.
+        self._staged = _Staged(done, going, layers, [range_ for m in done for range_ in _rows(m)])
+
+    def _quota(self, merge: Merge, keys: int) -> int:
+        source = merge.sources[0]
+        if isinstance(source, StoredRows):
+            return max(PACE * keys, ROWS_AT_ONCE)
+        late = isinstance(source, SortedRun) and self._full
+        return len(source) if late else PACE * keys
+
+    def written(self) -> None:
+        """Note that the write with everything that was put is in the database."""
+        staged, self._staged = self._staged, _Staged([], [], _Layers(), [])
+        for merge in staged.going:
+            merge.written()
+            if merge.complete:
+                kill_point("run.written")
+        if self._sealed and any(each.sources[0] is self._sealed.run for each in staged.done):
+            self._sealed = None
+        self._merges, self._dead, self._layers = staged.going, staged.dead, staged.layers
+        for name, run in staged.changed:
+            self._names.append(name)
+            self._keep(run)
+        self._arrange()
+        if staged.done:
+            kill_point("run.listed")
+
+    @property
+    def _full(self) -> bool:
+        assert self._memory is not None
+        return sum(len(run) for runs in self._levels for run in runs) >= self._memory.run_keys
+
+    def _seal(self) -> None:
+        """Close the open run if it is full and the one before is written, and begin another."""
+        if self._sealed is not None or not self._full:
+            return
+        run = newest([run for runs in reversed(self._levels) for run in runs])
+        self._sealed = _Sealed(run, self._names, self._open)
+        self._levels, self._names, self._open = [], [], self._new_filter()
+        bottom = not self._layers.paged and self._layers.rows is None
+        self._start([run], level=0, bottom=bottom, held=self._sealed.filter)
+        self._arrange()
+
+    def _begin_merges(self) -> None:
+        """Begin a merge of the oldest runs of each level that has enough, one at a time."""
+        layers = self._layers
+        busy = {id(source) for merge in self._merges for source in merge.sources}
+        if layers.rows is not None and id(layers.rows) not in busy:
+            self._start([layers.rows], level=_level(len(layers.rows), self._bounds), bottom=True)
+        for level in sorted({run.info.level for run in layers.paged}):
+            runs = [run for run in layers.paged if run.info.level == level][-FAN:]
+            if len(runs) == FAN and not any(id(run) in busy for run in runs):
+                bottom = runs[-1] is layers.paged[-1] and layers.rows is None
+                self._start(runs[::-1], level=level + 1, bottom=bottom)
+
+    @property
+    def _bounds(self) -> Memory:
+        assert self._memory is not None
+        return self._memory
+
+    def _start(
+        self,
+        sources: Sequence[Source],
+        *,
+        level: int,
+        bottom: bool,
+        held: BloomFilter | None = None,
+    ) -> None:
+        self._number += 1
+        keys, bytes_max = sum(map(len, sources)), self._bounds.front_bytes
+        bits = min(BITS, 8 * bytes_max // (2 * max(keys, 1)))  # half of the memory for one run
+        filter_ = held.halved() if held is not None and held.keys <= self._bounds.run_keys else None
+        if filter_ is None or bits < BITS:
+            filter_ = BloomFilter.of_keys(keys, bits=bits) if bits else None
+        merge = Merge(
+            self._store, self._family, self._number,
+            level=level, sources=sources, bottom=bottom, filter_=filter_,
+        )  # fmt: skip
+        self._merges.append(merge)
+
+    def _published(self, layers: _Layers, merge: Merge) -> _Layers:
+        """Return *layers* with the run of a complete *merge* in the place of its sources."""
+        if isinstance(merge.sources[0], SortedRun):
+            return replace(layers, paged=(merge.run(), *layers.paged))
+        if isinstance(merge.sources[0], StoredRows):
+            merge.level = max(merge.level, *(run.info.level for run in layers.paged), 0)
+            return replace(layers, paged=(*layers.paged, merge.run()), rows=None)
+        sources = {id(source) for source in merge.sources}
+        rest = [run for run in layers.paged if id(run) not in sources]
+        place = next(i for i, run in enumerate(layers.paged) if id(run) in sources)
+        return replace(layers, paged=(*rest[:place], merge.run(), *rest[place:]))
+
+    def _keep(self, run: SortedRun) -> None:
+        """Add a run to the open one; merge eight of a size."""
+        level, runs = 0, [run]
+        while level < len(self._levels) and len(self._levels[level]) == FAN - 1:
+            runs = [newest([*self._levels[level], *runs])]
+            self._levels[level] = []
+            level += 1
+        if level == len(self._levels):
+            self._levels.append([])
+        self._levels[level] += runs
+
+    def _arrange(self) -> None:
+        """Show the recent runs to readers, the newest first."""
+        recent = [run for runs in self._levels for run in reversed(runs)]
+        filters = [self._open] if self._memory else []
+        if self._sealed is not None:
+            recent.append(self._sealed.run)
+            filters.append(self._sealed.filter)
+        self._layers = replace(self._layers, recent=tuple(recent), filters=tuple(filters))
+
+
+def _rows(merge: Merge) -> Iterator[Range]:
+    """Yield the ranges of the rows that nothing needs after *merge* is listed."""
+    for source in merge.sources:
+        if isinstance(source, PagedRun):
+            yield run_range(source.info.number, source.info.number)
+        elif isinstance(source, StoredRows):
+            yield BEGIN, DIRECTORY
+
+
+def _level(keys: int, memory: Memory) -> int:
+    """Return the level of a run of so many *keys*."""
+    level, size = 0, memory.run_keys
+    while size < keys:
+        level, size = level + 1, size * FAN
+    return level
+
+
+def load_filters(windows: Iterable[WindowRuns], bytes_max: int) -> None:
+    """Read the filters of all runs, one after the other, as far as memory allows it."""
+    windows = list(windows)
+    for run in (run for window in windows for run in window.paged) if bytes_max else ():
+        run.load_filter()
+        fit_filters(windows, bytes_max)
+
+
+def fit_filters(windows: Iterable[WindowRuns], bytes_max: int) -> None:
+    """Halve the largest filters until all together take *bytes_max* bytes at most."""
+    runs = [run for window in windows for run in window.paged]
+    sizes = {run: run.filter.words.nbytes for run in runs if run.filter is not None}
+    while sum(sizes.values()) > bytes_max:
+        run = max(sizes, key=lambda each: sizes[each])
+        run.filter = run.filter.halved() if run.filter is not None else None
+        sizes[run] = 0 if run.filter is None else run.filter.words.nbytes
