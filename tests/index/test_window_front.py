@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from streamfilter.index.rocks.front_file import FILE_NAME
 
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import IndexDamaged
@@ -15,7 +16,6 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import rocks_index as rocks
 from streamfilter.index.rocks import window_front
-from streamfilter.index.rocks.front_file import FILE_NAME
 from tests.index.conftest import SMALL
 from tests.index.samples import COLUMNS, as_a_kill_leaves_it, compact, documents, identity
 

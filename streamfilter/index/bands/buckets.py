@@ -23,6 +23,8 @@ from streamfilter.similarity.columns import I64, U8, U64, Flags, distinct, slice
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
 _ORDINAL_MASK = np.uint64((1 << _ORDINAL_BITS) - 1)
+_HALF = np.uint64(32)
+COUNTED = 2_000  # keys from which on counting their bits is faster than comparing them
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,29 @@ class Grouped:
     @classmethod
     def of(cls, keys: U64) -> Grouped:
         """Group *keys* (any order, with repeats)."""
-        order = np.argsort(keys)
+        order = order_of(keys)
         ranked = keys[order]
         heads = _heads(ranked)
         inverse = np.empty(len(keys), np.intp)
         inverse[order] = np.cumsum(heads) - 1
         return cls(ranked[heads], inverse, order[heads])
+
+
+def order_of(keys: U64) -> NDArray[np.intp]:
+    """Return the order in which *keys* rise; equal ones stay in their order.
+
+    NumPy sorts 16 bits by counting: two passes over the upper bits take a third of the time of a
+    comparing sort. These bits nearly always decide. If not, a merging sort repairs the rest.
+    """
+    if len(keys) < COUNTED:
+        return np.argsort(keys, kind="stable")
+    upper = (keys >> _HALF).astype(np.uint32)
+    order = np.argsort(upper.astype(np.uint16), kind="stable")
+    order = order[np.argsort((upper >> 16).astype(np.uint16)[order], kind="stable")]
+    ranked = keys[order]
+    if (ranked[1:] < ranked[:-1]).any():
+        order = order[np.argsort(ranked, kind="stable")]
+    return order
 
 
 def _heads(ranked: U64) -> Flags:
@@ -160,6 +179,34 @@ def merged(
     Returns:
         The new buckets, and for every j whether the bucket was full, so that it only counts j.
     """
+    came = np.bincount(groups, minlength=len(old.counts))
+    easy = (came == 1) & (old.counts == 0) & (old.overflows == 0)
+    if not easy.any():
+        return _merged(old, groups, ordinals, cap=cap, closed=closed)
+    # Most buckets are new and get one document. Only the others are sorted.
+    others = np.flatnonzero(~easy)
+    number = np.cumsum(~easy) - 1
+    rows = np.flatnonzero(~easy[groups])
+    closed = closed if closed is None else closed[others]
+    rest, turned_away = _merged(
+        taken(old, others), number[groups[rows]], ordinals[rows], cap=cap, closed=closed
+    )
+    counts, overflows = np.ones_like(old.counts), old.overflows.copy()
+    counts[others], overflows[others] = rest.counts, rest.overflows
+    starts = np.cumsum(counts) - counts
+    listed = np.empty(int(counts.sum()), np.int64)
+    joined = np.flatnonzero(easy[groups])
+    listed[starts[groups[joined]]] = ordinals[joined]
+    listed[slices(starts[others], rest.counts)] = rest.ordinals
+    away = np.zeros(len(ordinals), np.bool_)
+    away[rows] = turned_away
+    return Lists(counts, listed, overflows), away
+
+
+def _merged(
+    old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int, closed: Flags | None
+) -> tuple[Lists, Flags]:
+    """Do it for buckets of all kinds, by sorting (bucket, ordinal)."""
     size = len(old.counts)
     owners = np.concatenate((np.repeat(np.arange(size), old.counts), groups)).astype(np.uint64)
     members = np.concatenate((old.ordinals, ordinals)).astype(np.uint64)

@@ -54,6 +54,10 @@ class Asked:
         spread = keys * _SPREAD
         return cls(spread, keys >> _HALF, _masks(spread, 0))
 
+    def at(self, places: Rows) -> Asked:
+        """Return those at *places*."""
+        return Asked(self.spread[places], self.halves[places], self.masks[places])
+
 
 @dataclass(slots=True)
 class BloomFilter:

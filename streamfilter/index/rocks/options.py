@@ -36,8 +36,8 @@ class Memory:
     cache_bytes: int = 128 * MIB  # blocks, indexes and Bloom filters of all column families
     memtable_bytes: int = 64 * MIB  # all write buffers together, half of it for band keys
     front_bytes: int = 192 * MIB  # the filters of all runs, as they grow; 0: none
-    run_keys: int = 1 << 19  # recent keys of a window in RAM that fill a run. A key takes 40 bytes
     share: int = 1  # how many indexes of this process share the limit of open files
+    run_keys: int = 1 << 19  # recent keys of a window in RAM that fill a run. A key takes 40 bytes
 
 
 @dataclass(frozen=True, slots=True)
