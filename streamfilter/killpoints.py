@@ -36,8 +36,6 @@ KILL_POINTS = (
     "forget.begun",  # 13: a batch that forgets documents: nothing is written
     "window.begun",  # 13: the next window's families exist, nothing is written
     "window.written",  # 13: the list of live windows is written; expired ones still exist
-    "run.written",  # 13: all pages of a run are written, the list of runs does not name it
-    "run.listed",  # 13: the list names a run; what it was made of still exists
     "index.applied",  # 13 done
     "window.dropped",  # a part of an expired window was dropped: one part with each later batch
     "changelog.trimmed",  # the changelog records of an expired window were deleted

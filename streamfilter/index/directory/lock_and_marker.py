@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused
+from streamfilter.index.format import FORMAT
 from streamfilter.index.rocks.forks import abandon_in_children
 from streamfilter.similarity.scheme import widths_of
 
@@ -30,6 +31,9 @@ MARKER_NAME = "index.json"
 DATABASE_NAME = "rocksdb"
 OURS = frozenset({LOCK_NAME, MARKER_NAME, MARKER_NAME + ".new", DATABASE_NAME})
 MARKER_BYTES_MAX = 1 << 20
+LAYOUT = 3
+"""Version of the tables on disk. 3 has buckets in runs; 2 has a row for each, and is converted. The
+marker has it where a version that knows only 2 looks for the format, so that refuses the index."""
 IDS_WITHOUT_SCOPES = "an older version made it, which finds documents by id without their scopes"
 
 
@@ -41,6 +45,7 @@ class Marker:
     bucket_cap: int
     complete: bool  # False while the database is made: after a crash nothing is worth keeping
     ids: bool = False  # whether documents are found by id. Markers of older versions lack it: False
+    older: bool = False  # whether the directory has the layout before `LAYOUT`
 
 
 def ids_in(identity: dict[str, Any]) -> bool | str:
@@ -60,6 +65,8 @@ def marker_fields(marker: Marker) -> dict[str, Any]:
     """Return what *marker* says about the index, for a marker file or a backup's manifest."""
     identity = json.loads(marker.identity)
     ids = ids_in(identity) if marker.ids else False
+    if identity["format"] == FORMAT:
+        identity["format"] = LAYOUT
     return {"identity": identity, "bucket_cap": marker.bucket_cap, "ids": ids}
 
 
@@ -68,11 +75,14 @@ def marker_of(fields: dict[str, Any]) -> Marker:
 
     Fields of another shape raise an error of any kind.
     """
+    layout = fields["identity"]["format"]
+    shown = {"format": FORMAT} if layout == LAYOUT else {}
     return Marker(
-        identity=canonical(fields["identity"]),
+        identity=canonical(fields["identity"] | shown),
         bucket_cap=int(fields["bucket_cap"]),
         complete=False,
         ids=finds_ids(fields),
+        older=layout == FORMAT,
     )
 
 

@@ -125,6 +125,8 @@ def _reopened(path: Path, marker: Marker, new: Callable[..., RocksIndex]) -> Roc
             raise IndexDamaged(f"{path}: what finds documents by their ids is missing")
         if index.fact(_IDENTITY_FACT) != marker.identity:
             raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
+        if marker.older:  # before a write that an older version would not see
+            write_marker(path, replace(marker, older=False))
     except BaseException:
         index.close()  # otherwise RocksDB's lock stays held during the wipe that follows
         raise

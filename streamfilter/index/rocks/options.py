@@ -23,7 +23,6 @@ OPEN_FILES_MAX = 512  # 64 MiB each: 32 GiB of index before a file must be opene
 FILE_BYTES = 64 * MIB
 BLOCK_BYTES = 4_096
 NEWEST_FILES = 8  # before they are merged into the levels
-BUFFERS_MERGED = 2  # into each newest file
 DOCUMENTS_LEVEL_BYTES = 64 * MIB  # about the size of the newest files that are merged at once
 LOG_BYTES = MIB  # RocksDB's text log: a window that begins and is dropped adds 10 kB to it
 LOG_FILES = 4
@@ -34,7 +33,7 @@ class Memory:
     """RAM that one index may use, in bytes, whatever its size on disk."""
 
     cache_bytes: int = 128 * MIB  # blocks, indexes and Bloom filters of all column families
-    memtable_bytes: int = 64 * MIB  # all write buffers together, half of it for band keys
+    memtable_bytes: int = 64 * MIB  # all write buffers together
     front_bytes: int = 192 * MIB  # the filters of all runs, as they grow; 0: none
     share: int = 1  # how many indexes of this process share the limit of open files
     run_keys: int = 1 << 19  # recent keys of a window in RAM that fill a run. A key takes 40 bytes
@@ -57,13 +56,10 @@ def tuned(memory: Memory, *, create: bool) -> Tuning:
     """Return the settings for an index that may use *memory*."""
     cache = Cache(memory.cache_bytes)
     buffers = WriteBufferManager(memory.memtable_bytes, False)
-    # Three quarters of a write's time are walks in the bands' skip list. Their cache misses grow
-    # with the list: with twice the buffer, a write costs a third more. Hashed lists cost a third
-    # less, but are sorted at the flush: twice the processor time in all, and pauses of a second.
     buffer_bytes = max(MIB, min(16 * MIB, memory.memtable_bytes // 4))
     return Tuning(
         database=_database(buffers, memory, create=create),
-        bands=_bands(cache, buffer_bytes, fronted=memory.front_bytes > 0),
+        bands=_bands(cache, buffer_bytes),
         documents=_documents(cache, buffer_bytes),
         ids=_family(_table(cache), buffer_bytes),
         small=_family(_table(cache), MIB),
@@ -102,28 +98,11 @@ def _open_files(share: int) -> int:
     return max(32, min(OPEN_FILES_MAX, soft // 2 // share))
 
 
-def _bands(cache: Cache, buffer_bytes: int, *, fronted: bool) -> Options:
-    """Return the settings of the buckets: small, in random order, and often absent when read."""
-    table = _table(cache)
-    table.set_bloom_filter(BLOOM_BITS, False)
-    options = _family(table, buffer_bytes)
-    # Each compaction merges the newest files with all of the next level. Fewer and larger
-    # compactions write half as much. With more, compaction falls behind at 5 million documents.
+def _bands(cache: Cache, buffer_bytes: int) -> Options:
+    """Return the settings of the buckets: pages, each found by a filter of our own."""
+    options = _family(_table(cache), buffer_bytes)
+    # Fewer and larger compactions write half as much.
     options.set_level_zero_file_num_compaction_trigger(NEWEST_FILES)
-    options.set_min_write_buffer_number_to_merge(BUFFERS_MERGED)
-    options.set_max_write_buffer_number(BUFFERS_MERGED + 2)
-    # Only zeroed sequence numbers compress, and only the last level has them.
-    options.set_compression_type(DBCompressionType.none())
-    options.set_bottommost_compression_type(DBCompressionType.lz4())
-    if fronted:
-        # The last level's filters would be nine tenths of all filters and fill the cache. Without
-        # them, a key that passes the front reads a data block instead of a filter block.
-        options.set_optimize_filters_for_hits(True)
-    else:
-        # With these filters, new keys need no walk in the skip list. Behind a front few absent
-        # keys are read, and filling the filters costs a tenth of a write.
-        options.set_memtable_whole_key_filtering(True)
-        options.set_memtable_prefix_bloom_ratio(0.2)
     return options
 
 

@@ -53,7 +53,6 @@ from streamfilter.index.rocks.run_rows import (
     recent_key,
     run_range,
 )
-from streamfilter.killpoints import kill_point
 from streamfilter.similarity.columns import U64, Flags
 
 FAN = 8  # runs of a size that are merged. A look-up searches up to seven of each size
@@ -257,8 +256,6 @@ class WindowRuns:
         staged, self._staged = self._staged, _Staged([], [], _Layers(), [])
         for merge in staged.going:
             merge.written()
-            if merge.complete:
-                kill_point("run.written")
         if self._sealed and any(each.sources[0] is self._sealed.run for each in staged.done):
             self._sealed = None
         self._merges, self._dead, self._layers = staged.going, staged.dead, staged.layers
@@ -266,8 +263,6 @@ class WindowRuns:
             self._names.append(name)
             self._keep(run)
         self._arrange()
-        if staged.done:
-            kill_point("run.listed")
 
     @property
     def _full(self) -> bool:

@@ -18,7 +18,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
-from tests.index.samples import SLOTS, identity, settle
+from tests.index.samples import SLOTS, compact, identity, settle
 from tests.support.machine.disk import fill, small_file_system
 
 BATCHES = 120
@@ -26,9 +26,12 @@ BATCHES = 120
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A settled index with several table files."""
+    """A settled index with several table files, without rows that nothing needs any more."""
     path = tmp_path_factory.mktemp("original") / "state"
     settle(open_index(path, identity(), bucket_cap=CAP, memory=SMALL), batch, BATCHES)
+    index = opened(path)
+    compact(index)
+    index.close()
     return path
 
 
