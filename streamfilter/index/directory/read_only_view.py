@@ -23,7 +23,7 @@ from streamfilter.index.directory.lock_and_marker import (
     read_marker,
 )
 from streamfilter.index.directory.opening import read_identity
-from streamfilter.index.errors import IndexDamaged, IndexMismatch, IndexRefused
+from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch, IndexRefused
 from streamfilter.index.format import decode_documents, name_of, names_of
 from streamfilter.index.protocol import Documents
 from streamfilter.index.rocks.column_families import families_of
@@ -98,7 +98,11 @@ def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
         try:
             if store.ids and not marker.ids:
                 raise IndexMismatch(f"{path}: {IDS_WITHOUT_SCOPES}")
-            yield IndexView(store, identity, bucket_cap=marker.bucket_cap)
+            try:
+                view = IndexView(store, identity, bucket_cap=marker.bucket_cap)
+            except FormatError as error:
+                raise IndexDamaged(f"{path}: {error}") from error
+            yield view
         finally:
             store.close()
 

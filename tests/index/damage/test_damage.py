@@ -7,6 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
-from tests.index.samples import SLOTS, compact, identity, settle
+from tests.index.samples import SLOTS, identity, settle
 from tests.support.machine.disk import fill, small_file_system
 
 BATCHES = 120
@@ -26,12 +27,9 @@ BATCHES = 120
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A settled index with several table files, without rows that nothing needs any more."""
-    path = tmp_path_factory.mktemp("original") / "state"
-    settle(open_index(path, identity(), bucket_cap=CAP, memory=SMALL), batch, BATCHES)
-    index = opened(path)
-    compact(index)
-    index.close()
+    """A settled index with several table files. All of their rows are needed: none is of a merge."""
+    path, memory = tmp_path_factory.mktemp("original") / "state", replace(SMALL, run_keys=1 << 20)
+    settle(open_index(path, identity(), bucket_cap=CAP, memory=memory), batch, BATCHES)
     return path
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from streamfilter.index.bands.buckets import encoded_integers
+from streamfilter.index.bands.sorted_run import SortedRun, packed, unpacked
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.inspection import Inspection, inspect
 from streamfilter.index.directory.lock_and_marker import DATABASE_NAME
@@ -164,7 +165,10 @@ def test_a_lost_bucket_is_reported_by_its_document(state: Path) -> None:
 
 def test_a_bucket_of_a_document_that_never_was_is_reported(state: Path) -> None:
     key, value = first_bucket(state)
-    problems = broken(state, NAMES.bands, key, value[:5] + (1 << 30).to_bytes(5, "little"))
+    run = unpacked([value])
+    never = np.full_like(run.entries, 1 << 40 | 1 << 30)  # lists one document, 2 ** 30
+    (value,) = packed(SortedRun.of(run.keys, never, run.pool[:0]))
+    problems = broken(state, NAMES.bands, key, value)
     assert any(f"lists document {1 << 30}, which is not there" in each for each in problems)
 
 

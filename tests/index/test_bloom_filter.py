@@ -1,0 +1,89 @@
+"""A filter may say "perhaps" when it should say "no", and never "no" when it should say "yes"."""
+
+import numpy as np
+import pytest
+
+from streamfilter.index.rocks.bloom_filter import (
+    Asked,
+    BloomFilter,
+    pass_rate_of,
+    passing,
+    together,
+)
+
+SEED = 20_240_607
+
+
+def random_keys(count: int, seed: int = SEED) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
+
+
+def filled(count: int, *, bits: int, pieces: int = 1) -> BloomFilter:
+    made = BloomFilter.of_keys(count, bits=bits)
+    for keys in np.array_split(np.sort(random_keys(count)), pieces):
+        made.add(keys)
+    return made
+
+
+def test_what_was_added_is_never_called_absent_however_full_or_small_a_filter_is() -> None:
+    rng = np.random.default_rng(SEED)
+    made, added = BloomFilter.of_keys(30_000, bits=32), np.empty(0, np.uint64)
+    for _ in range(40):
+        kind = rng.integers(3)
+        keys = rng.integers(0, 2**64, rng.integers(1, 9_000), np.uint64)
+        keys = keys >> np.uint64(40) if kind == 0 else keys << np.uint64(40) if kind == 1 else keys
+        made.add(np.unique(keys))
+        added = np.concatenate((added, keys))
+        smaller: BloomFilter | None = made
+        while smaller is not None:
+            assert together([smaller], added).all(), f"seed {SEED}, after {len(added)} keys"
+            smaller = smaller.halved()
+
+
+@pytest.mark.parametrize("edge", [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1])
+def test_the_ends_of_the_key_space_are_keys_like_others(edge: int) -> None:
+    made, keys = BloomFilter.of_keys(1_000, bits=16), np.array([edge], np.uint64)
+    assert not together([made], keys).any()
+    made.add(keys)
+    assert together([made], keys).all()
+
+
+@pytest.mark.parametrize(("bits", "share"), [(32, 0.00003), (16, 0.0015), (8, 0.025)])
+def test_the_share_that_passes_is_what_the_filter_says_of_itself(bits: int, share: float) -> None:
+    count, fresh = 400_000, random_keys(400_000, SEED + 1)
+    made, larger = filled(count, bits=bits), filled(count, bits=2 * bits)
+    halved = larger.halved()
+    assert halved is not None
+    for each in (made, halved):
+        expected = each.pass_rate
+        passed = len(each.holding(Asked.of(fresh))) / len(fresh)
+        assert abs(passed - expected) < 6 * (expected / len(fresh)) ** 0.5 + 0.03 * expected
+        assert expected == pytest.approx(share, rel=0.3)
+
+
+def test_a_range_of_keys_is_a_range_of_words() -> None:
+    made, keys = BloomFilter.of_keys(50_000, bits=16), np.sort(random_keys(50_000))
+    for at in (1, 2**20, 2**40, 2**63, 2**64 - 1, 2**64):
+        part = BloomFilter.of_keys(50_000, bits=16)
+        part.add(keys[keys.astype(object) < at])
+        assert not part.words[made.words_below(at) + 4 :].any()
+        later = BloomFilter.of_keys(50_000, bits=16)
+        later.add(keys[keys.astype(object) >= at])
+        assert not later.words[: made.words_below(at)].any()
+    assert made.words_below(2**64) == len(made.words)
+
+
+def test_a_question_has_the_shape_of_its_keys() -> None:
+    made, keys = BloomFilter.of_keys(600, bits=32), random_keys(600).reshape(200, 3)
+    made.add(np.sort(keys[:100].ravel()))
+    answer = together([made], keys[::2, ::-1])
+    assert answer.shape == (100, 3)
+    assert answer[:50].all()
+    assert answer[50:].mean() < 0.05
+
+
+def test_a_filter_that_is_missing_or_hopeless_lets_everything_pass() -> None:
+    made = filled(1_000, bits=16)
+    assert together([made, None], random_keys(10, 1)).all()
+    assert (passing([made, None]), pass_rate_of(0, 1), pass_rate_of(64, 10**18)) == (1.0, 1.0, 1.0)
+    assert passing([made, made]) == pytest.approx(2 * made.pass_rate, rel=0.01)
