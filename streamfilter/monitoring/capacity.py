@@ -12,7 +12,6 @@ from math import isnan, nan
 
 import numpy as np
 
-from streamfilter.index.protocol import WINDOWS_MAX
 from streamfilter.index.rocks.bloom_filter import pass_rate_of
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.index.rocks.window_runs import BITS
@@ -33,8 +32,8 @@ broker on two busy cores (standby.json). Shorter documents: 22,200 a second (kaf
 FRAME_BYTES = 20
 """Bytes of a changelog record beside the document's own: ten are ours, about ten are Kafka's."""
 
-FRONT_BITS_PER_KEY = 20
-"""Size of a front at which less than half a percent of the new keys pass it."""
+FRONT_FILTERS = 12
+"""Filters of a large index: up to seven runs of a size, and one run of each closed window."""
 
 FRONT_STEP = 32 * MIB
 """Advice on a front's memory is rounded up to a multiple of this."""
@@ -59,7 +58,7 @@ class Capacity:
     restore: timedelta  # time to restore from the changelog, for a process with an empty directory
     front_passes: float
     """Share of the new keys that the front lets through to RocksDB; each costs a read."""
-    front_bytes_advised: int  # size at which the front would let almost no new key through
+    front_bytes_advised: int  # size from which on the filters grow with the index unhindered
 
 
 def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:
@@ -74,7 +73,7 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
     stored = documents + -(-documents // PARTS)
     each = shape.bytes_per_document(shingles=shingles)
     record = shape.record_bytes(shingles=shingles)
-    keys = -(-documents // PARTS) * (shape.bands + 1)  # of one window; + 1 for the fingerprint
+    keys = stored * (shape.bands + 1)  # + 1 for the fingerprint
     return Capacity(
         documents=documents,
         stored=stored,
@@ -83,15 +82,14 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
         changelog_bytes=stored * (record + FRAME_BYTES),
         restore=timedelta(seconds=round(stored / RESTORED_A_SECOND)),
         front_passes=_front_passes(memory.front_bytes, keys),
-        front_bytes_advised=-(-keys * WINDOWS_MAX * FRONT_BITS_PER_KEY // 8 // FRONT_STEP)
-        * FRONT_STEP,
+        front_bytes_advised=-(-keys * BITS // 8 // FRONT_STEP) * FRONT_STEP,
     )
 
 
 def _front_passes(front_bytes: int, keys: int) -> float:
-    """Return the share of new keys that pass at least one window's front; each holds *keys*."""
-    passing = pass_rate_of(min(front_bytes // WINDOWS_MAX, keys * BITS // 8), keys)
-    return float(1 - (1 - passing) ** WINDOWS_MAX)
+    """Return the share of new keys that pass at least one of the filters of *keys* in all."""
+    passing = pass_rate_of(min(front_bytes, keys * BITS // 8), keys)
+    return float(1 - (1 - passing) ** FRONT_FILTERS)
 
 
 def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float) -> float:

@@ -171,12 +171,12 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     assert fewer["disk_bytes"] == 10_000_000 * (each - 150 * 4)
     assert fewer["memory_bytes"] == (seen[10_000_000] + 100) << 20
     assert fewer["restore"] == pytest.approx(10_000_000 / 12_300, abs=1)
-    # Two windows more than half full of a fifth of the memory each: three bits for a key of them.
+    # 13 bits for each of 180 million keys; half a bit for each of those of 162 million documents.
     assert told["front_passes"] > 0.9 > 0.05 > fewer["front_passes"]
     text = run(capsys, "plan", *asked)[1]
-    assert "set memory.miss_filter=6592Mi: as configured, 100% of the new" in text
-    enough = run_json(capsys, "plan", *asked, "--set", "memory.miss_filter=6592Mi")["memory"]
-    assert enough["front_passes"] < 0.01
+    assert "set memory.miss_filter=5280Mi: as configured, 100% of the new" in text
+    enough = run_json(capsys, "plan", *asked, "--set", "memory.miss_filter=5280Mi")["memory"]
+    assert enough["front_passes"] < 0.02
     assert "remembers 129,600,000 documents" in text
     assert "a quarter more are stored (twice as many for a while after a limit was r" in text
     assert "restore from it into an empty directory: about 4h" in text

@@ -103,8 +103,8 @@ def test_an_index_with_runs_is_the_model_after_kills_and_merges(tmp_path, front_
 def rows_go_before_the_run_is_listed(patch: pytest.MonkeyPatch) -> None:
     real = WindowRuns.advance
 
-    def advance(self: Any, entries: Entries, keys: int) -> None:
-        real(self, entries, keys)
+    def advance(self: Any, entries: Entries, keys: int, **more: Any) -> None:
+        real(self, entries, keys, **more)
         if self._sealed is not None:
             entries.delete(self._family, self._sealed.names)
 

@@ -40,7 +40,7 @@ def encoded(
     parts = parts[len(dropped) :]
     keys = sum(part.keys.size for part in (changes.additions, changes.removals) if part)
     for each in alive:
-        each.runs.advance(entries, keys)
+        each.runs.advance(entries, keys, newest_window=each is alive[-1])
     written = [each.put(entries, cap=cap) for each in parts]
     for mark in changes.marks:
         _put_mark(entries, mark, alive)

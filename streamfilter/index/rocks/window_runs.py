@@ -58,6 +58,7 @@ from streamfilter.similarity.columns import U64, Flags
 FAN = 8  # runs of a size that are merged. A look-up searches up to seven of each size
 PACE = 2  # keys that each merge writes for each key of a write: it ends before the next is due
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
+MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
 OPEN_BITS = 32  # of the filter of recent keys, for each
 BITS = 16  # of the filter of a run in pages, for each of its keys
 READ_BITS = 8  # upper bits of the keys of buckets that are read at a time
@@ -220,13 +221,15 @@ class WindowRuns:
             entries.put(self._family, [name], packed(changed))
             self._staged.changed.append((name, changed))
 
-    def advance(self, entries: Entries, keys: int) -> None:
+    def advance(self, entries: Entries, keys: int, *, newest_window: bool) -> None:
         """Put pieces of the merges, in proportion to a write of *keys* keys, and what they end.
 
         It comes before `stage`. Raises `IndexFault`: a source cannot be read; nothing has changed.
         """
-        self._seal()
+        self._seal(least=1 if newest_window else FAN)
         self._begin_merges()
+        if not newest_window:
+            self._begin_last_merge()
         done = [merge for merge in self._merges if merge.complete]
         going = [merge for merge in self._merges if not merge.complete]
         for merge in going:
@@ -248,7 +251,7 @@ class WindowRuns:
         source = merge.sources[0]
         if isinstance(source, StoredRows):
             return max(PACE * keys, ROWS_AT_ONCE)
-        late = isinstance(source, SortedRun) and self._full
+        late = isinstance(source, SortedRun) and self._open_keys >= self._bounds.run_keys
         return len(source) if late else PACE * keys
 
     def written(self) -> None:
@@ -265,13 +268,15 @@ class WindowRuns:
         self._arrange()
 
     @property
-    def _full(self) -> bool:
-        assert self._memory is not None
-        return sum(len(run) for runs in self._levels for run in runs) >= self._memory.run_keys
+    def _open_keys(self) -> int:
+        return sum(len(run) for runs in self._levels for run in runs)
 
-    def _seal(self) -> None:
-        """Close the open run if it is full and the one before is written, and begin another."""
-        if self._sealed is not None or not self._full:
+    def _seal(self, *, least: int) -> None:
+        """Close the open run if the one before is written and it is full, or one part in *least*.
+
+        Then begin another.
+        """
+        if self._sealed is not None or self._open_keys * least < self._bounds.run_keys:
             return
         run = newest([run for runs in reversed(self._levels) for run in runs])
         self._sealed = _Sealed(run, self._names, self._open)
@@ -291,6 +296,15 @@ class WindowRuns:
             if len(runs) == FAN and not any(id(run) in busy for run in runs):
                 bottom = runs[-1] is layers.paged[-1] and layers.rows is None
                 self._start(runs[::-1], level=level + 1, bottom=bottom)
+
+    def _begin_last_merge(self) -> None:
+        """Begin to merge all runs of a window that gets no more documents: each costs a look."""
+        runs = self._layers.paged
+        keys = sum(map(len, runs))
+        if self._merges or self._layers.rows is not None or not keys:
+            return
+        if max(map(len, runs)) < keys * MERGED:  # otherwise it is hardly more than one run
+            self._start(runs[::-1], level=runs[-1].info.level + 1, bottom=True)
 
     @property
     def _bounds(self) -> Memory:

@@ -27,7 +27,7 @@ BATCHES = 120
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A settled index with several table files. All of their rows are needed: none is of a merge."""
+    """A settled index with several table files. All rows are needed: nothing was merged."""
     path, memory = tmp_path_factory.mktemp("original") / "state", replace(SMALL, run_keys=1 << 20)
     settle(open_index(path, identity(), bucket_cap=CAP, memory=memory), batch, BATCHES)
     return path
