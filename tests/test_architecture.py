@@ -87,7 +87,6 @@ LIBRARIES = {
     "rapidfuzz": {"entities"},
     "lxml": {"cleaning"},
     "re2": {"cleaning"},
-    "xxhash": {"index"},  # sums of what may tear
     "prometheus_client": {"monitoring"},
     "matplotlib": {"monitoring"},
     "click": {"cli", "commands", "demo", "process"},

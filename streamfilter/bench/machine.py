@@ -23,7 +23,7 @@ from typing import Any
 import streamfilter
 
 PACKAGES = (
-    "numpy", "xxhash", "rocksdict", "confluent-kafka", "prometheus-client", "msgspec",
+    "numpy", "rocksdict", "confluent-kafka", "prometheus-client", "msgspec",
     "datasketch", "rensa", "gaoya",
 )  # fmt: skip
 LOOK_SECONDS = 0.05
