@@ -183,8 +183,8 @@ class MemorySection(Section):
     memtable: Size = Field(default=size("64Mi"), ge=1 << 20)
     """RocksDB's write buffers."""
     miss_filter: Size = size("192Mi")
-    """Filters in RAM that recognise new keys without reading RocksDB. They grow with the index up to
-    this bound. `plan --documents N` prints the size that N documents need."""
+    """Filters in RAM that recognise new keys without reading RocksDB. They grow with the index, up
+    to this bound. `plan --documents N` prints the size that N documents need."""
 
 
 class LogSection(Section):
