@@ -220,7 +220,7 @@ def test_a_lost_page_is_found_by_a_check_and_a_lost_filter_refuses_the_index(
 
 def replaced_progress(view: Any) -> Any:
     """A view that says it is a service's: only there a document must be under all its keys."""
-    progress = replace(view._standing.progress, changelog_offset=1)
+    progress = replace(view._standing.progress, changelog_offset=1, next_batch=1 << 48)
     view._standing = replace(view._standing, progress=progress)
     return view
 

@@ -24,6 +24,9 @@ from streamfilter.index.rocks.run_rows import (
 from streamfilter.similarity.columns import U64, distinct
 
 
+ROW_BYTES_MAX = 32  # of nearly all rows of format 2
+
+
 @dataclass(slots=True, eq=False)
 class PagedRun:
     """One run in pages. Its rows never change; the filter shrinks if memory is short."""
@@ -84,7 +87,9 @@ class StoredRows:
         return 31
 
     def __len__(self) -> int:
-        return int(self.store.figure(self.family, "estimate-num-keys"))
+        known = self.store.figure(self.family, "estimate-num-keys")
+        stored = self.store.figure(self.family, "live-sst-files-size")
+        return int(max(known, stored / ROW_BYTES_MAX))
 
     def find(self, keys: U64) -> tuple[Places, Lists]:
         """Return which of *keys*, distinct and rising, have a bucket, and their buckets."""

@@ -83,7 +83,7 @@ class Merge:
         """Return whether all pieces are written."""
         return self._next == 1 << self._unit_bits
 
-    def put_piece(self, entries: Entries, keys: int) -> None:
+    def put_piece(self, entries: Entries, keys: float) -> None:
         """Put the rows of about the next *keys* keys; `written` takes note of them."""
         units, each = 1 << self._unit_bits, max(1.0, self._size / (1 << self._unit_bits))
         count = min(int((self._credit + keys) / each), units - self._next)

@@ -56,7 +56,7 @@ from streamfilter.index.rocks.run_rows import (
 from streamfilter.similarity.columns import U64, Flags
 
 FAN = 8  # runs of a size that are merged. A look-up searches up to seven of each size
-PACE = 2  # keys that each merge writes for each key of a write: it ends before the next is due
+PACE = 1.5  # keys that each merge writes for each key of a write: it ends before the next is due
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
 MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
 OPEN_BITS = 32  # of the filter of recent keys, for each
@@ -247,7 +247,7 @@ class WindowRuns:
         # A reader may still be in the sources' pages. So their rows go with the write after this.
         self._staged = _Staged(done, going, layers, [range_ for m in done for range_ in _rows(m)])
 
-    def _quota(self, merge: Merge, keys: int) -> int:
+    def _quota(self, merge: Merge, keys: int) -> float:
         source = merge.sources[0]
         if isinstance(source, StoredRows):
             return max(PACE * keys, ROWS_AT_ONCE)

@@ -164,10 +164,12 @@ def test_a_lost_bucket_is_reported_by_its_document(state: Path) -> None:
 
 
 def test_a_bucket_of_a_document_that_never_was_is_reported(state: Path) -> None:
-    key, value = first_bucket(state)
+    with viewed(state) as view:  # the newest row: no other has its keys
+        key, value = list(view.entries(NAMES.bands))[-1]
     run = unpacked([value])
-    never = np.full_like(run.entries, 1 << 40 | 1 << 30)  # lists one document, 2 ** 30
-    (value,) = packed(SortedRun.of(run.keys, never, run.pool[:0]))
+    entries = run.entries.copy()
+    entries[np.argmin(entries)] = 1 << 40 | 1 << 30  # lists one document, 2 ** 30
+    (value,) = packed(SortedRun.of(run.keys, entries, run.pool))
     problems = broken(state, NAMES.bands, key, value)
     assert any(f"lists document {1 << 30}, which is not there" in each for each in problems)
 
