@@ -23,7 +23,6 @@ from streamfilter.index.rocks.run_rows import (
 )
 from streamfilter.similarity.columns import U64, distinct
 
-
 ROW_BYTES_MAX = 32  # of nearly all rows of format 2
 
 
