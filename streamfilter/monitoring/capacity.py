@@ -12,7 +12,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from streamfilter.index.rocks.bloom_filter import pass_rate_of
+from streamfilter.index.bands.bloom_filter import pass_rate_of
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.index.rocks.window_runs import BITS
 from streamfilter.matching.blocking.retention import PARTS, Retention

@@ -26,7 +26,7 @@ ROOMS = ("streamfilter.matching.", "streamfilter.similarity.", "streamfilter.ind
 APART = (
     "streamfilter.index.rocks.rocks_index",
     "streamfilter.index.rocks.database",
-    "streamfilter.index.rocks.bloom_filter",
+    "streamfilter.index.bands.bloom_filter",
 )
 
 

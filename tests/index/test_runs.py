@@ -11,6 +11,7 @@ import pytest
 
 from streamfilter.index.bands import page_writes, sorted_run
 from streamfilter.index.bands.buckets import order_of
+from streamfilter.index.bands.run_rows import DIRECTORY, filter_names, page_names
 from streamfilter.index.bands.sorted_run import SortedRun, newest, packed, run_of, unpacked
 from streamfilter.index.directory.backup import back_up, restore
 from streamfilter.index.directory.inspection import inspect
@@ -23,7 +24,6 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import window_runs
 from streamfilter.index.rocks.run_merge import Merge
-from streamfilter.index.rocks.run_rows import DIRECTORY, filter_names, page_names
 from streamfilter.index.rocks.window_runs import FAN, WindowRuns
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL

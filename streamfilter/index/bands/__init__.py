@@ -1,1 +1,1 @@
-"""Buckets: which documents a key lists, and where documents go when a bucket is full."""
+"""Buckets: which documents a key lists, where others go, and the sorted runs that hold them."""

@@ -161,7 +161,7 @@ def newest(runs: Sequence[SortedRun]) -> SortedRun:
 
 
 def gathered(size: int, found: Sequence[tuple[Places, Lists]]) -> Lists:
-    """Return *size* buckets, of which each of *found* gives some: their places, and the lists."""
+    """Return *size* buckets. Each of *found* gives some of them: their places, and the lists."""
     counts, overflows = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for places, lists in found:
         counts[places], overflows[places] = lists.counts, lists.overflows

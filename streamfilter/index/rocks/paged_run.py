@@ -6,13 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamfilter.index.bands.bloom_filter import BloomFilter, HashedKeys, together
 from streamfilter.index.bands.buckets import encoded_integers
-from streamfilter.index.bands.sorted_run import Places, SortedRun, run_of, unpacked
-from streamfilter.index.errors import IndexDamaged
-from streamfilter.index.format import Lists, decode_buckets
-from streamfilter.index.rocks.bloom_filter import Asked, BloomFilter
-from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.run_rows import (
+from streamfilter.index.bands.run_rows import (
     BEGIN,
     BUCKET_BYTES,
     DIRECTORY,
@@ -21,6 +17,10 @@ from streamfilter.index.rocks.run_rows import (
     filter_names,
     page_names,
 )
+from streamfilter.index.bands.sorted_run import Places, SortedRun, run_of, unpacked
+from streamfilter.index.errors import IndexDamaged
+from streamfilter.index.format import Lists, decode_buckets
+from streamfilter.index.rocks.database import Database
 from streamfilter.similarity.columns import U64, distinct
 
 ROW_BYTES_MAX = 32  # of nearly all rows of format 2
@@ -47,7 +47,7 @@ class PagedRun:
         """Return which of *keys*, distinct and rising, are in the run, and their buckets."""
         held = np.arange(len(keys))
         if self.filter is not None:
-            held = self.filter.holding(Asked.of(keys))
+            held = self.filter.holding(HashedKeys.of(keys))
         asked = keys[held]
         pages = distinct((asked >> np.uint64(64 - self.bits)).astype(np.int64))
         run = self._pages(page_names(self.info.number, pages)) if len(pages) else SortedRun.none()
@@ -109,6 +109,34 @@ class StoredRows:
                 values.append(value)
         names = np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
         return run_of(names, decode_buckets(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Where buckets are, the newest first. Replaced as a whole: another thread may be reading."""
+
+    recent: tuple[SortedRun, ...] = ()
+    filters: tuple[BloomFilter, ...] = ()  # of the recent ones; none: they are searched for all
+    paged: tuple[PagedRun, ...] = ()
+    rows: StoredRows | None = None
+
+    def find(self, keys: U64) -> list[tuple[Places, Lists]]:
+        """Return the buckets of *keys*, distinct and rising, with their places; each found once."""
+        found, left = list[tuple[Places, Lists]](), np.ones(len(keys), np.bool_)
+        asked = np.flatnonzero(together(self.filters, keys) if self.filters else left)
+        for run in self.recent:
+            hits, places = run.find(keys[asked])
+            if len(hits):
+                found.append((asked[hits], run.lists(places)))
+                left[asked[hits]] = False
+                asked = np.delete(asked, hits)
+        for each in (*self.paged, *((self.rows,) if self.rows is not None else ())):
+            asked = np.flatnonzero(left)
+            hits, lists = each.find(keys[asked])
+            if len(hits):
+                found.append((asked[hits], lists))
+                left[asked[hits]] = False
+        return found
 
 
 def filter_rows(words: U64) -> list[bytes]:

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
+from streamfilter.index.bands.bloom_filter import passing
 from streamfilter.index.errors import CURRENT, IndexFault, IndexRemoved
 from streamfilter.index.format import Entries, decode_documents
 from streamfilter.index.journal import encode_standing, fact_key
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Applied, Changes, Usage
-from streamfilter.index.rocks.bloom_filter import passing
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.database import Database, checkpoint_of
 from streamfilter.index.rocks.index_write import encoded

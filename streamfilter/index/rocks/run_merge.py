@@ -13,12 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfilter.index.bands.sorted_run import SortedRun, newest, packed
-from streamfilter.index.format import Entries
-from streamfilter.index.rocks.bloom_filter import BloomFilter
-from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.paged_run import PagedRun, filter_rows
-from streamfilter.index.rocks.run_rows import (
+from streamfilter.index.bands.bloom_filter import BloomFilter
+from streamfilter.index.bands.run_rows import (
     FILTER_WORDS,
     RunInfo,
     bits_for,
@@ -26,11 +22,15 @@ from streamfilter.index.rocks.run_rows import (
     page_names,
     run_range,
 )
+from streamfilter.index.bands.sorted_run import SortedRun, newest, packed
+from streamfilter.index.format import Entries
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.paged_run import PagedRun, filter_rows
 
 KEY_BITS = 64
 
 
-class Source(Protocol):
+class BucketSource(Protocol):
     """Something that holds buckets by their keys."""
 
     @property
@@ -53,7 +53,7 @@ class Merge:
         number: int,
         *,
         level: int,
-        sources: Sequence[Source],
+        sources: Sequence[BucketSource],
         bottom: bool,
         filter_: BloomFilter | None,
     ) -> None:

@@ -27,21 +27,9 @@ from itertools import takewhile
 
 import numpy as np
 
-from streamfilter.index.bands.sorted_run import (
-    Places,
-    SortedRun,
-    gathered,
-    newest,
-    packed,
-    unpacked,
-)
-from streamfilter.index.format import Entries, Lists
-from streamfilter.index.rocks.bloom_filter import BloomFilter, together
-from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.options import Memory
-from streamfilter.index.rocks.paged_run import PagedRun, StoredRows
-from streamfilter.index.rocks.run_merge import Merge, Source
-from streamfilter.index.rocks.run_rows import (
+from streamfilter.index.bands.bloom_filter import BloomFilter, together
+from streamfilter.index.bands.open_run import FAN, OpenRun
+from streamfilter.index.bands.run_rows import (
     BEGIN,
     BUCKET_BYTES,
     DIRECTORY,
@@ -53,25 +41,19 @@ from streamfilter.index.rocks.run_rows import (
     recent_key,
     run_range,
 )
+from streamfilter.index.bands.sorted_run import SortedRun, gathered, newest, packed, unpacked
+from streamfilter.index.format import Entries, Lists
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.paged_run import Layers, PagedRun, StoredRows
+from streamfilter.index.rocks.run_merge import BucketSource, Merge
 from streamfilter.similarity.columns import U64, Flags
 
-FAN = 8  # runs of a size that are merged. A look-up searches up to seven of each size
 PACE = 1.5  # keys that each merge writes for each key of a write: it ends before the next is due
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
 MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
-OPEN_BITS = 32  # of the filter of recent keys, for each
 BITS = 16  # of the filter of a run in pages, for each of its keys
 READ_BITS = 8  # upper bits of the keys of buckets that are read at a time
-
-
-@dataclass(frozen=True, slots=True)
-class _Layers:
-    """Where buckets are, the newest first. Replaced as a whole: another thread may be reading."""
-
-    recent: tuple[SortedRun, ...] = ()
-    filters: tuple[BloomFilter, ...] = ()  # of the recent ones; none: they are searched for all
-    paged: tuple[PagedRun, ...] = ()
-    rows: StoredRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +71,7 @@ class _Staged:
 
     done: list[Merge]
     going: list[Merge]
-    layers: _Layers
+    layers: Layers
     dead: list[Range]
     changed: list[tuple[bytes, SortedRun]] = field(default_factory=list)  # row and buckets
 
@@ -103,29 +85,26 @@ class WindowRuns:
         A view has no filters: it looks every key up in each run.
         """
         self._store, self._family, self._memory = store, family, memory
-        self._levels: list[list[SortedRun]] = []  # of the open run, by size
-        self._names: list[bytes] = []  # of the rows of the open run
         self._sealed: _Sealed | None = None
         self._merges: list[Merge] = []
         self._dead: list[Range] = []  # rows that the next write deletes
-        self._staged = _Staged([], [], _Layers(), [])
+        self._staged = _Staged([], [], Layers(), [])
         directory = self._directory()
         rows = StoredRows(store, family) if directory.rows else None
         paged = tuple(PagedRun(store, family, info) for info in directory.runs)
         self._number = max((info.number for info in directory.runs), default=0)
-        self._layers = _Layers(paged=paged, rows=rows)
-        self._open = self._new_filter()
+        self._layers = Layers(paged=paged, rows=rows)
+        self._open = self._new_run()
         self._load()
 
     def _load(self) -> None:
         """Read the buckets of the writes that are in no run yet."""
         stored = self._store.items(self._family, RECENT)
-        found = list(takewhile(lambda item: item[0].startswith(RECENT), stored))
-        self._names = [name for name, _ in found]
-        run = newest([unpacked([value]) for _, value in found])
-        self._levels = [[run]] if len(run) else []
-        if self._memory is not None:
-            self._open.add(run.keys)
+        for name, value in takewhile(lambda item: item[0].startswith(RECENT), stored):
+            run = unpacked([value])
+            self._open.add(name, run)
+            if self._memory is not None:
+                self._open.add_keys(run.keys)
         self._arrange()
 
     def _directory(self) -> Directory:
@@ -145,14 +124,13 @@ class WindowRuns:
             last = number
         return directory
 
-    def _new_filter(self) -> BloomFilter:
-        keys = self._memory.run_keys if self._memory else 1
-        return BloomFilter.of_keys(keys, bits=OPEN_BITS)
+    def _new_run(self) -> OpenRun:
+        return OpenRun.of_keys(self._memory.run_keys if self._memory else 1)
 
     @property
     def filters(self) -> list[BloomFilter | None]:
         """Return the filters of all layers; None: every key passes."""
-        rows: list[BloomFilter | None] = [None] if self._layers.rows else []
+        rows: list[BloomFilter | None] = [None] if self._layers.rows is not None else []
         return [*self._layers.filters, *(run.filter for run in self._layers.paged), *rows]
 
     @property
@@ -171,7 +149,7 @@ class WindowRuns:
     def _perhaps_a_row(self, keys: U64) -> Flags:
         for merge in self._merges:
             if isinstance(merge.sources[0], StoredRows) and merge.filter is not None:
-                unread = min(merge.bound, (1 << 64) - 1)  # before the filter: see `_Layers`
+                unread = min(merge.bound, (1 << 64) - 1)  # before the filter: see `Layers`
                 return together([merge.filter], keys) | (keys >= np.uint64(unread))
         return np.ones(keys.shape, np.bool_)
 
@@ -179,40 +157,23 @@ class WindowRuns:
         """Return the buckets of *keys*, distinct and rising."""
         while True:
             layers = self._layers
-            found = self._found(layers, keys)
+            found = layers.find(keys)
             if layers is self._layers:  # otherwise, rows may have been deleted meanwhile
                 return gathered(len(keys), found)
-
-    def _found(self, layers: _Layers, keys: U64) -> list[tuple[Places, Lists]]:
-        found, left = list[tuple[Places, Lists]](), np.ones(len(keys), np.bool_)
-        asked = np.flatnonzero(together(layers.filters, keys) if layers.filters else left)
-        for run in layers.recent:
-            hits, places = run.find(keys[asked])
-            if len(hits):
-                found.append((asked[hits], run.lists(places)))
-                left[asked[hits]] = False
-                asked = np.delete(asked, hits)
-        for each in (*layers.paged, *((layers.rows,) if layers.rows else ())):
-            asked = np.flatnonzero(left)
-            hits, lists = each.find(keys[asked])
-            if len(hits):
-                found.append((asked[hits], lists))
-                left[asked[hits]] = False
-        return found
 
     def all(self) -> Iterator[SortedRun]:
         """Yield all buckets that are not empty, by ranges of keys in rising order."""
         layers = self._layers
-        older = [*((layers.rows,) if layers.rows else ()), *layers.paged[::-1]]
+        older = [*((layers.rows,) if layers.rows is not None else ()), *layers.paged[::-1]]
         bits = min((READ_BITS, *(each.bits for each in older)))
-        sources: list[Source] = [*older, *layers.recent[::-1]]
+        sources: list[BucketSource] = [*older, *layers.recent[::-1]]
         for part in range(1 << bits):
             begin, end = part << (64 - bits), (part + 1) << (64 - bits)
             yield newest([each.between(begin, end) for each in sources]).kept()
 
     def add(self, keys: U64) -> None:
         """Add *keys*, distinct and rising, to the filter before they are written."""
-        self._open.add(keys)
+        self._open.add_keys(keys)
 
     def stage(self, entries: Entries, changed: SortedRun) -> None:
         """Put the buckets that a write has *changed*; `written` makes them visible."""
@@ -232,13 +193,14 @@ class WindowRuns:
             self._begin_last_merge()
         done = [merge for merge in self._merges if merge.complete]
         going = [merge for merge in self._merges if not merge.complete]
+        late = len(self._open) >= self._bounds.run_keys
         for merge in going:
-            merge.put_piece(entries, self._quota(merge, keys))
+            merge.put_piece(entries, _quota(merge, keys, late=late))
         for dead in self._dead:
             entries.delete_range(self._family, dead)
         layers = self._layers
         for merge in done:
-            layers = self._published(layers, merge)
+            layers = _published(layers, merge)
             if self._sealed is not None and merge.sources[0] is self._sealed.run:
                 entries.delete(self._family, self._sealed.names)
         if done:
@@ -247,40 +209,27 @@ class WindowRuns:
         # A reader may still be in the sources' pages. So their rows go with the write after this.
         self._staged = _Staged(done, going, layers, [range_ for m in done for range_ in _rows(m)])
 
-    def _quota(self, merge: Merge, keys: int) -> float:
-        source = merge.sources[0]
-        if isinstance(source, StoredRows):
-            return max(PACE * keys, ROWS_AT_ONCE)
-        late = isinstance(source, SortedRun) and self._open_keys >= self._bounds.run_keys
-        return len(source) if late else PACE * keys
-
     def written(self) -> None:
         """Note that the write with everything that was put is in the database."""
-        staged, self._staged = self._staged, _Staged([], [], _Layers(), [])
+        staged, self._staged = self._staged, _Staged([], [], Layers(), [])
         for merge in staged.going:
             merge.written()
         if self._sealed and any(each.sources[0] is self._sealed.run for each in staged.done):
             self._sealed = None
         self._merges, self._dead, self._layers = staged.going, staged.dead, staged.layers
         for name, run in staged.changed:
-            self._names.append(name)
-            self._keep(run)
+            self._open.add(name, run)
         self._arrange()
-
-    @property
-    def _open_keys(self) -> int:
-        return sum(len(run) for runs in self._levels for run in runs)
 
     def _seal(self, *, least: int) -> None:
         """Close the open run if the one before is written and it is full, or one part in *least*.
 
         Then begin another.
         """
-        if self._sealed is not None or self._open_keys * least < self._bounds.run_keys:
+        if self._sealed is not None or len(self._open) * least < self._bounds.run_keys:
             return
-        run = newest([run for runs in reversed(self._levels) for run in runs])
-        self._sealed = _Sealed(run, self._names, self._open)
-        self._levels, self._names, self._open = [], [], self._new_filter()
+        run, opened = self._open.whole(), self._open
+        self._sealed, self._open = _Sealed(run, opened.names, opened.filter), self._new_run()
         bottom = not self._layers.paged and self._layers.rows is None
         self._start([run], level=0, bottom=bottom, held=self._sealed.filter)
         self._arrange()
@@ -313,7 +262,7 @@ class WindowRuns:
 
     def _start(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[BucketSource],
         *,
         level: int,
         bottom: bool,
@@ -331,37 +280,34 @@ class WindowRuns:
         )  # fmt: skip
         self._merges.append(merge)
 
-    def _published(self, layers: _Layers, merge: Merge) -> _Layers:
-        """Return *layers* with the run of a complete *merge* in the place of its sources."""
-        if isinstance(merge.sources[0], SortedRun):
-            return replace(layers, paged=(merge.run(), *layers.paged))
-        if isinstance(merge.sources[0], StoredRows):
-            merge.level = max(merge.level, *(run.info.level for run in layers.paged), 0)
-            return replace(layers, paged=(*layers.paged, merge.run()), rows=None)
-        sources = {id(source) for source in merge.sources}
-        rest = [run for run in layers.paged if id(run) not in sources]
-        place = next(i for i, run in enumerate(layers.paged) if id(run) in sources)
-        return replace(layers, paged=(*rest[:place], merge.run(), *rest[place:]))
-
-    def _keep(self, run: SortedRun) -> None:
-        """Add a run to the open one; merge eight of a size."""
-        level, runs = 0, [run]
-        while level < len(self._levels) and len(self._levels[level]) == FAN - 1:
-            runs = [newest([*self._levels[level], *runs])]
-            self._levels[level] = []
-            level += 1
-        if level == len(self._levels):
-            self._levels.append([])
-        self._levels[level] += runs
-
     def _arrange(self) -> None:
         """Show the recent runs to readers, the newest first."""
-        recent = [run for runs in self._levels for run in reversed(runs)]
-        filters = [self._open] if self._memory else []
+        recent, filters = self._open.runs, [self._open.filter] if self._memory else []
         if self._sealed is not None:
             recent.append(self._sealed.run)
             filters.append(self._sealed.filter)
         self._layers = replace(self._layers, recent=tuple(recent), filters=tuple(filters))
+
+
+def _quota(merge: Merge, keys: int, *, late: bool) -> float:
+    """Return how many keys *merge* moves with a write of *keys*; *late*: the open run is full."""
+    source = merge.sources[0]
+    if isinstance(source, StoredRows):
+        return max(PACE * keys, ROWS_AT_ONCE)
+    return len(source) if late and isinstance(source, SortedRun) else PACE * keys
+
+
+def _published(layers: Layers, merge: Merge) -> Layers:
+    """Return *layers* with the run of a complete *merge* in the place of its sources."""
+    if isinstance(merge.sources[0], SortedRun):
+        return replace(layers, paged=(merge.run(), *layers.paged))
+    if isinstance(merge.sources[0], StoredRows):
+        merge.level = max(merge.level, *(run.info.level for run in layers.paged), 0)
+        return replace(layers, paged=(*layers.paged, merge.run()), rows=None)
+    sources = {id(source) for source in merge.sources}
+    rest = [run for run in layers.paged if id(run) not in sources]
+    place = next(i for i, run in enumerate(layers.paged) if id(run) in sources)
+    return replace(layers, paged=(*rest[:place], merge.run(), *rest[place:]))
 
 
 def _rows(merge: Merge) -> Iterator[Range]:

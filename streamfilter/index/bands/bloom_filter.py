@@ -41,7 +41,7 @@ _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD  # the lower bits of a product are mixed
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HashedKeys:
     """Keys that are looked up in several filters, with what is the same for all of them."""
 
     spread: U64  # the products of the keys
@@ -49,14 +49,14 @@ class Asked:
     masks: U64  # their bits of the first word
 
     @classmethod
-    def of(cls, keys: U64) -> Asked:
+    def of(cls, keys: U64) -> HashedKeys:
         """Return *keys* (n,), prepared."""
         spread = keys * _SPREAD
         return cls(spread, keys >> _HALF, _masks(spread, 0))
 
-    def at(self, places: Rows) -> Asked:
+    def at(self, places: Rows) -> HashedKeys:
         """Return those at *places*."""
-        return Asked(self.spread[places], self.halves[places], self.masks[places])
+        return HashedKeys(self.spread[places], self.halves[places], self.masks[places])
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class BloomFilter:
         """Return the expected share of unwritten keys that pass."""
         return pass_rate_of(self.words.nbytes, self.keys)
 
-    def holding(self, asked: Asked) -> Rows:
+    def holding(self, asked: HashedKeys) -> Rows:
         """Return the places of the keys that were perhaps added."""
         blocks, masks = self._blocks(asked.halves), asked.masks
         passed = np.flatnonzero((self.words.take(blocks) & masks) == masks)
@@ -126,7 +126,7 @@ def together(filters: Sequence[BloomFilter | None], keys: U64) -> Flags:
     if any(each is None for each in filters):
         return np.ones(keys.shape, np.bool_)
     answer = np.zeros(keys.shape, np.bool_)
-    asked, flags = Asked.of(keys.ravel()), answer.reshape(-1)
+    asked, flags = HashedKeys.of(keys.ravel()), answer.reshape(-1)
     for each in filters:
         assert each is not None
         flags[each.holding(asked)] = True

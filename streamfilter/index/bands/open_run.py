@@ -1,0 +1,54 @@
+"""The open run: the buckets that the latest writes have changed, in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streamfilter.index.bands.bloom_filter import BloomFilter
+from streamfilter.index.bands.sorted_run import SortedRun, newest
+from streamfilter.similarity.columns import U64
+
+FAN = 8  # runs of a size that are merged. A look-up searches up to seven of each size
+OPEN_BITS = 32  # of the filter, for each key
+
+
+@dataclass(slots=True)
+class OpenRun:
+    """Small runs by their size, each size's oldest first; and the rows that hold the same."""
+
+    filter: BloomFilter
+    names: list[bytes] = field(default_factory=list)  # of the rows in the database
+    _levels: list[list[SortedRun]] = field(default_factory=list)
+
+    @classmethod
+    def of_keys(cls, keys: int) -> OpenRun:
+        """Return an empty run, which is full with so many *keys*."""
+        return cls(BloomFilter.of_keys(keys, bits=OPEN_BITS))
+
+    def __len__(self) -> int:
+        return sum(len(run) for runs in self._levels for run in runs)
+
+    @property
+    def runs(self) -> list[SortedRun]:
+        """Return its runs, the newest first."""
+        return [run for runs in self._levels for run in reversed(runs)]
+
+    def whole(self) -> SortedRun:
+        """Return all buckets as one run."""
+        return newest(self.runs[::-1])
+
+    def add_keys(self, keys: U64) -> None:
+        """Add *keys*, distinct and rising, to the filter before they are written."""
+        self.filter.add(keys)
+
+    def add(self, name: bytes, run: SortedRun) -> None:
+        """Add what one write has changed, which row *name* holds; merge eight runs of a size."""
+        self.names.append(name)
+        level, runs = 0, [run]
+        while level < len(self._levels) and len(self._levels[level]) == FAN - 1:
+            runs = [newest([*self._levels[level], *runs])]
+            self._levels[level] = []
+            level += 1
+        if level == len(self._levels):
+            self._levels.append([])
+        self._levels[level] += runs
