@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfilter.backup.download import restorable, restore
+from streamfilter.backup.take import back_up
+from streamfilter.backup.targets import store_at
 from streamfilter.index.bands import page_writes, sorted_run
 from streamfilter.index.bands.buckets import order_of
 from streamfilter.index.bands.run_rows import DIRECTORY, filter_names, page_names
 from streamfilter.index.bands.sorted_run import SortedRun, newest, packed, run_of, unpacked
-from streamfilter.index.directory.backup import back_up, restore
 from streamfilter.index.directory.inspection import inspect
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.directory.read_only_view import viewed
@@ -293,8 +295,9 @@ def test_rows_of_format_2_become_runs_with_the_writes(tmp_path: Path, monkeypatc
     assert not kept[-1]
     assert not any(len(key) == 8 for key, _ in index._store.items(FAMILY))
     index.close()
-    back_up(copy, tmp_path / "backup")
-    restore(tmp_path / "backup", tmp_path / "again")
+    store = store_at(tmp_path / "backup")
+    back_up(copy, store)
+    restore(store, restorable(store), tmp_path / "again")
     again = opened(tmp_path / "again")
     assert list(again.dump()) == list(model.dump())
     again.close()
