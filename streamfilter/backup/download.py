@@ -192,7 +192,7 @@ def _refuse_small(path: Path, wanted: int) -> None:
     free = shutil.disk_usage(above).free
     if wanted > free:
         raise DiskFull(
-            f"{path}: the backup takes {wanted / 1e6:,.1f} MB, and the disk has "
-            f"{free / 1e6:,.1f} MB left",
+            f"{path}: No space left on device: the backup takes {wanted / 1e6:,.1f} MB, and the "
+            f"disk has {free / 1e6:,.1f} MB left",
             path,
         )
