@@ -34,7 +34,7 @@ If its first lines have changed, it is refused.
 
 @click.command("seed", epilog=EPILOG)
 @options.config_options
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@options.inputs_argument("FILE...", required=True)
 @file_options
 @click.option("--name", metavar="NAME", help="Name of the seed, instead of the path of one FILE.")
 @click.option("--trust", is_flag=True, help="Add all documents as they are, duplicates, too.")
@@ -43,26 +43,27 @@ If its first lines have changed, it is refused.
                    "run.")  # fmt: skip
 @options.output_option
 def command(
-    files: tuple[Path, ...], overrides: tuple[str, ...], paths: tuple[str, ...], name: str | None,
+    files: tuple[Path, ...], overrides: tuple[str, ...], inputs: tuple[str, ...], name: str | None,
     trust: bool, max_errors: int, output: str, **given: Any,
 ) -> int:  # fmt: skip
     """Fill the index with documents that were forwarded in the past.
 
-    FILE is JSON Lines, CSV, Avro or Parquet (--format), as for `filter`. The documents enter the
-    index and the changelog, as if they had come through the input and had been forwarded.
+    FILE is JSON Lines, CSV, Avro or Parquet (--format), as for `filter`. It may also be a
+    directory, or a pattern in quotes. The documents enter the index and the changelog, as if they
+    had come through the input and had been forwarded.
     """
     from streamfilter.kafka.seeding import Seeding
 
     options.say_unread(files)
-    if name is not None and len(paths) > 1:
+    if name is not None and len(inputs) > 1:
         raise click.UsageError("--name belongs to one FILE")
-    config = for_files(options.load(files, (*overrides, *overrides_of_files(given))), paths)
-    check_read_again(paths, who="seed")
-    check_paths(paths, [])
+    config = for_files(options.load(files, (*overrides, *overrides_of_files(given))), inputs)
+    check_read_again(inputs, who="seed")
+    check_paths(inputs, [])
     reader = reader_for(config)
     with INTERRUPTION.listening():
-        with over_files("seeding", paths) as advanced:
-            seeds = [SeedFile(p, name or _name(p), config, reader, advanced) for p in paths]
+        with over_files("seeding", inputs) as advanced:
+            seeds = [SeedFile(p, name or _name(p), config, reader, advanced) for p in inputs]
             run = Seeding(config, seeds, trust, max_errors)
             run.run(INTERRUPTION.is_set)
         options.answer(run, output)

@@ -33,7 +33,9 @@ from streamfilter.stops import ConfigError, Problem, Temporary, counted
 
 UNBOUNDED = 1 << 40  # bytes of a record that is not forwarded
 ALONE_AGAIN_SECONDS = 0.5
-OWNED_SECONDS = 30.0  # beyond the session timeout: the group gives its task to this process
+OWNED_SECONDS = 30.0
+"""Longest time without the task, beyond the session timeout: the group gives it, or gives it back
+after a rebalance."""
 
 
 @dataclass(slots=True)
@@ -63,23 +65,28 @@ class Seeding:
                 return
             seeds = tuple(reader.seed for reader in self.readers)
             factory = replace(factory, seeds=seeds, adapted=self._adapted)
-            given_up = start.clock.monotonic() + OWNED_SECONDS
-            given_up += self.config.kafka.session_timeout.total_seconds()
+            patience = OWNED_SECONDS + self.config.kafka.session_timeout.total_seconds()
+            owned = begun = start.clock.monotonic()
 
             def ended() -> bool:
-                state = health.status.state
+                nonlocal owned
+                state, now = health.status.state, start.clock.monotonic()
                 if state is State.PAUSED_DISK:
                     raise Temporary(
                         f"{health.status.detail}\n    what stays: everything up to the last batch"
                         "\n    cure: make room, and run it again: it goes on there"
                     )
-                if self._source is None and start.clock.monotonic() > given_up:
-                    raise Temporary(f"another process of {self.config.kafka.group} has the task")
+                owned = now if health.status.tasks else owned
+                if now - owned > patience:
+                    raise Temporary(
+                        f"another process of {self.config.kafka.group} has the task\n"
+                        "    what stays: everything up to the last batch\n"
+                        "    cure: stop that process, and run it again: it goes on there"
+                    )
                 self.documents = health.status.documents
                 self.finished = self._source is not None and self._source.done
                 return self.finished or stopping()
 
-            begun = start.clock.monotonic()
             try:
                 factory.service(accept_positions=False, rewrite_changelog=False).run(ended)
             finally:

@@ -252,7 +252,7 @@ class NoOutputs:
 
 
 class SeedObserver(FilterObserver):
-    """SeedCounts the batches of a seed; everything else is shown as the filter's."""
+    """Counts the batches of a seed; everything else is shown as the filter's."""
 
     source: SeedSource
     counts: SeedCounts

@@ -4,8 +4,10 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,16 @@ def test_a_seed_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(stage, kaf
     assert sum(ends.values()) == 0
 
 
+def test_a_directory_or_pattern_names_its_files(stage, monkeypatch, capsys):
+    monkeypatch.chdir(stage.directory)
+    (stage.directory / "old").mkdir()
+    archive(stage, SEEDED[:3], "old/a.jsonl"), archive(stage, SEEDED[3:5], "old/b.jsonl")
+    assert seed(stage, "old", "--trust") == 0
+    assert counts(capsys)["added"] == 5
+    assert seed(stage, "old/*.jsonl") == 0
+    assert counts(capsys)["records"] == 0, "they are the seeds that they were"
+
+
 def test_a_file_may_grow_and_one_that_changed_is_refused(stage, capsys):
     path = archive(stage)
     assert seed(stage, path, "--name", "a") == 0
@@ -127,6 +139,29 @@ def test_a_seed_is_refused_while_a_service_owns_the_task(stage, capsys):
     assert "a process owns the task" in said
     assert "stop every process of the group" in said
     assert process.terminate() == 0
+
+
+@pytest.mark.slow(30)
+def test_a_seed_that_lost_its_task_to_a_service_ends(stage):
+    path = archive(stage, texts(random.Random(7), 9_000))
+    config = stage.configuration(**{**SETTINGS, "batch": {"documents": 1, "latency": "10s"}})
+    hasty = (
+        "import sys; from streamfilter import cli; from streamfilter.kafka import seeding; "
+        "seeding.OWNED_SECONDS = 0.0; sys.exit(cli.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", hasty, "seed", "--config", str(config), str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as seeding:
+        while not (stage.directory / "state").exists():
+            time.sleep(0.1)
+        service = stage.start(state="other", **SETTINGS)
+        service.wait_for(lambda status: status.get("state") == "standby", what="standby")
+        seeding.send_signal(signal.SIGSTOP)
+        service.wait_for(lambda status: status.get("state") == "running", what="running")
+        seeding.send_signal(signal.SIGCONT)
+        _, said = seeding.communicate(timeout=60)
+    assert seeding.returncode in (75, 76), said  # 76: it was fenced within a transaction
+    assert "has the task" in said or "was taken over by another process" in said
+    assert service.terminate() == 0
 
 
 @pytest.mark.parametrize(
