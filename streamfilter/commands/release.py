@@ -65,15 +65,17 @@ def command(
         readers: dict[str, TopicReader] = {}
 
         def view(side: SideRecord, record: Record) -> dict[str, Any]:
-            original = None
+            original, there = None, "not in the input any more"
             if side.evidence is not None and side.evidence.matches:
                 source = side.evidence.matches[0].source
-                if "seed" not in source.place and config.input.among([source.topic]):
+                if "seed" in source.place:
+                    there = str(source)
+                elif config.input.among([source.topic]):
                     if source.topic not in readers:
                         made = TopicReader(config, source.topic)
                         readers[source.topic] = stack.enter_context(made)
                     original = readers[source.topic].at(source.partition, source.offset)
-            return beside_original(config, record, original)
+            return beside_original(config, record, original, place=there)
 
         verb = releasing(config, id=id_, matched=matched, place=place)
         return corrected(config, config.output.duplicates, verb, "released", given, view)

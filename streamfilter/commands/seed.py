@@ -12,7 +12,7 @@ from streamfilter.assembly import reader_for
 from streamfilter.commands import options
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import file_options, overrides_of_files
-from streamfilter.files.inputs import SeedFile, check_read_again, for_files
+from streamfilter.files.inputs import SeedFile, check_read_again, for_files, of_archive
 from streamfilter.files.run import check_paths
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode
@@ -57,7 +57,8 @@ def command(
     options.say_unread(files)
     if name is not None and len(inputs) > 1:
         raise click.UsageError("--name belongs to one FILE")
-    config = for_files(options.load(files, (*overrides, *overrides_of_files(given))), inputs)
+    loaded = options.load(files, (*overrides, *overrides_of_files(given)))
+    config = for_files(of_archive(loaded), inputs)
     check_read_again(inputs, who="seed")
     check_paths(inputs, [])
     reader = reader_for(config)

@@ -164,6 +164,15 @@ def for_files(config: Config, paths: Sequence[str]) -> Config:
     return config.model_copy(update={"input": given.model_copy(update=update)})
 
 
+def of_archive(config: Config) -> Config:
+    """Return *config* for files of JSON Lines, although values of the topic need a schema."""
+    given = config.input
+    if not given.has_schema:
+        return config
+    update = {"format": "fields" if given.records else "json"}
+    return config.model_copy(update={"input": given.model_copy(update=update)})
+
+
 def _not_in(format: str, config: Config) -> Problem | None:
     values, id_ = config.input.format, config.input.id
     unit, part = ("line", "field") if format == LINES else ("row", "column")

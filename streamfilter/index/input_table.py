@@ -28,7 +28,7 @@ from streamfilter.stops import ExitCode, Stop
 
 FACT = "inputs"  # the name of the table among an index's facts
 NUMBERS_MAX = 1 << 16  # a stored document has 16 bits for the number
-SEED_NAME_BYTES_MAX = 400  # so that a header with all seeds fits into a record of 1 MB
+SEED_NAME_BYTES_MAX = 400  # as JSON, so that a header with all seeds fits into a record of 1 MB
 
 Spot = tuple[str, int]  # a topic and one of its partitions; a seed's name and its number
 
@@ -75,10 +75,10 @@ class InputTable:
                     f", not {seed.id or 'a file'}. Give this one another name (--name)",
                     exit_code=ExitCode.CONFIG,
                 )
-            if not 0 < len(seed.name.encode()) <= SEED_NAME_BYTES_MAX:
+            if not 0 < len(json.dumps(seed.name)) <= SEED_NAME_BYTES_MAX:
                 raise Stop(
                     f"the seed's name {seed.name[:40]!r}… has more than {SEED_NAME_BYTES_MAX} "
-                    "bytes; give it a shorter one (--name)",
+                    "bytes as JSON; give it a shorter one (--name)",
                     exit_code=ExitCode.USAGE,
                 )
         if len(known) > NUMBERS_MAX - SEEDS_FROM:

@@ -121,13 +121,16 @@ class PairReport:
         return self.pair.beside.why
 
 
-def beside_original(config: Config, record: Record, original: Record | None) -> dict[str, Any]:
+def beside_original(
+    config: Config, record: Record, original: Record | None, *, place: str
+) -> dict[str, Any]:
     """Return how a withheld *record* compares with the *original* it matched, and what differs.
 
+    *place* says where the original is if it could not be read.
     ``view`` is for people; ``comparison`` is that of `compare`.
     """
     if original is None:
-        return {"view": "  its original is not in the input any more"}
+        return {"view": f"  its original is {inline(place)}"}
     read = reader_for(config).read
     texts = [_text_of(config, read(each), each) for each in (original, record)]
     if None in texts:

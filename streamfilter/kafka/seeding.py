@@ -47,7 +47,7 @@ class Seeding:
     trusted: bool = False  # all documents are added as they are
     errors_max: int = 0  # records that may be broken
     counts: SeedCounts = field(default_factory=SeedCounts)
-    documents: int = 0  # of the index at the end
+    documents: int | None = None  # of the index at the end; None: the task was not owned then
     finished: bool = False
     seconds: float = 0.0
     _source: SeedSource | None = None
@@ -83,7 +83,7 @@ class Seeding:
                         "    what stays: everything up to the last batch\n"
                         "    cure: stop that process, and run it again: it goes on there"
                     )
-                self.documents = health.status.documents
+                self.documents = health.status.documents if health.status.tasks else None
                 self.finished = self._source is not None and self._source.done
                 return self.finished or stopping()
 
@@ -139,9 +139,10 @@ class Seeding:
         rare = {"not_judged": "not judged", "broken": "broken", "older_than_retention": old}
         parts += [f"{counts[key]:,} {said}" for key, said in rare.items() if counts[key]]
         broken = f"\nthe first broken one: {self.counts.broken}" if self.counts.broken else ""
+        has = "" if self.documents is None else counted(self.documents, "document")
         return (
-            f"{counted(counts['records'], 'record')} = {' + '.join(parts)}; the index has "
-            f"{counted(self.documents, 'document')}; {self.seconds:.1f} s, "
+            f"{counted(counts['records'], 'record')} = {' + '.join(parts)}; "
+            f"{has and f'the index has {has}; '}{self.seconds:.1f} s, "
             f"{counts['records'] / max(self.seconds, 0.001):,.0f} records/s{broken}"
         )
 

@@ -16,6 +16,8 @@ import pytest
 
 from deploy.local.real import RealKafka
 from streamfilter import cli
+from streamfilter.config.loading import load_config
+from streamfilter.kafka.seeding import Seeding
 from streamfilter.killpoints import VARIABLE
 from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
 from tests.support.session.forge import Forge
@@ -76,7 +78,10 @@ def test_a_seeded_document_withholds_its_copies_and_the_evidence_names_the_seed(
     assert header(evidence, "__streamfilter.match.line") == "1"
     (match, *_) = json.loads(header(evidence, "__streamfilter.matches") or "")
     assert (match["seed"], match["line"]) == (str(path), 1)
-    asked = ["query", "--config", str(stage.configuration()), STORIES[0], "-o", "json"]
+    config = str(stage.configuration())
+    assert cli.main(["release", "--config", config, "--id", "d0"]) == 0
+    assert f"its original is line 1 of the seed {path}" in capsys.readouterr().out
+    asked = ["query", "--config", config, STORIES[0], "-o", "json"]
     assert cli.main(asked) == 0
     assert counts(capsys)["matches"][0]["source"] == {"seed": str(path), "line": 1}
 
@@ -108,6 +113,19 @@ def test_a_directory_or_pattern_names_its_files(stage, monkeypatch, capsys):
     assert counts(capsys)["added"] == 5
     assert seed(stage, "old/*.jsonl") == 0
     assert counts(capsys)["records"] == 0, "they are the seeds that they were"
+
+
+def test_a_service_of_avro_values_takes_an_archive_of_lines(stage, capsys):
+    wire = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
+    assert seed(stage, archive(stage), input=wire) == 0
+    assert counts(capsys)["records"] == 35
+
+
+def test_a_seed_that_never_had_the_task_does_not_know_the_index(stage):
+    run = Seeding(load_config([stage.configuration()]), [])
+    run.run(lambda: True)
+    assert "the index has" not in run.as_text()
+    assert run.as_json()["index_documents"] is None
 
 
 def test_a_file_may_grow_and_one_that_changed_is_refused(stage, capsys):
@@ -170,6 +188,7 @@ def test_a_seed_that_lost_its_task_to_a_service_ends(stage):
         (["-"], {}, 64, "standard input can be read only once"),
         (["a.jsonl", "a.jsonl"], {}, 64, "given twice"),
         (["a.jsonl", "--name", "x" * 500], {}, 64, "more than 400 bytes"),
+        (["a.jsonl", "--name", "ж" * 100], {}, 64, "more than 400 bytes as JSON"),
         (["a.jsonl", "b.jsonl", "--name", "x"], {}, 64, "--name belongs to one FILE"),
         (["none.jsonl"], {}, 64, "cannot read"),
         (["a.jsonl"], {"index": {"scope": "partition"}}, 78, "seed needs index.scope: topic"),
