@@ -27,6 +27,7 @@ import numpy as np
 
 from streamfilter.index.format import ID_BYTES_MAX
 from streamfilter.model import (
+    SEEDS_FROM,
     Decision,
     ErrorCode,
     Malformed,
@@ -157,7 +158,8 @@ _Other = tuple[int, str, str, bytes, _Texts | None, tuple[bytes | None, ...]]
 _SketchBody = tuple[
     bytes, int, int, int, bytes, bytes, _Texts, tuple[_Other, ...], bytes, _Texts, tuple[int, ...]
 ]
-_Found = tuple[bytes, int | float, int, int, int, int, int | float | None]
+_Place = int | tuple[int, bytes]  # the number of a source; of a seed also the name
+_Found = tuple[bytes, int | float, int, _Place, int, int, int | float | None]
 _Detail = tuple[str, str, bytes, bool, int | float, str | None, tuple[_Found, ...]]
 _VerdictBody = tuple[bytes, int, int, bytes, bytes, tuple[_Detail, ...], int]
 _SKETCHES, _VERDICTS = msgspec.msgpack.Decoder(_SketchBody), msgspec.msgpack.Decoder(_VerdictBody)
@@ -361,7 +363,7 @@ def _detail(outcome: Outcome, id_: str) -> Any:
     if isinstance(outcome, Unjudged):
         return _UNJUDGED, outcome.verdict.value, b"", False, 0, outcome.reason.value, ()
     found = [
-        (as_value(each.document_id), each.similarity, each.bands, each.source.number,
+        (as_value(each.document_id), each.similarity, each.bands, _place(each.source),
          each.source.offset, each.ordinal, each.containment)
         for each in outcome.matches
     ]  # fmt: skip
@@ -372,6 +374,18 @@ def _detail(outcome: Outcome, id_: str) -> Any:
     )  # fmt: skip
 
 
+def _place(source: Source) -> _Place:
+    """Return the number of *source*; for a seed with its name, because an edge has no table."""
+    number = source.number
+    return number if number < SEEDS_FROM else (number, as_value(source.topic))
+
+
+def _located(place: _Place, offset: int, locate: Locate) -> Source:
+    if isinstance(place, int):
+        return locate(place, offset)
+    return Source(as_text(place[1]), place[0], offset)
+
+
 def _outcome(detail: _Detail, locate: Locate) -> Outcome:
     what, method, text, truncated, wrong, reason, found = detail
     if what == _MALFORMED:
@@ -379,8 +393,8 @@ def _outcome(detail: _Detail, locate: Locate) -> Outcome:
     if what == _UNJUDGED:
         return Unjudged(Verdict(method), Reason(reason or ""))
     matches = tuple(
-        Match(as_text(id_), similarity, bands, locate(number, offset), ordinal, containment)
-        for id_, similarity, bands, number, offset, ordinal, containment in found
+        Match(as_text(id_), alike, bands, _located(place, offset, locate), ordinal, contained)
+        for id_, alike, bands, place, offset, ordinal, contained in found
     )
     why = None if reason is None else Reason(reason)
     return Decision(Verdict(what), matches, method, truncated, wrong, why)

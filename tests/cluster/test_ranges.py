@@ -16,6 +16,7 @@ from streamfilter.cluster.ranges import (
     encode_verdicts,
     in_messages,
 )
+from streamfilter.index.input_table import NUMBERS_MAX
 from streamfilter.matching.verdict.decision import SHORT, UNIQUE
 from streamfilter.model import (
     Decision,
@@ -88,11 +89,13 @@ def test_what_becomes_of_a_range_if_10_comes_next(start, end, found):
 
 
 MATCH = Match("m\udc00", 0.8125, 3, Source("in", 2, 7), 5, 1.0)
+SEEDED = Source("old.jsonl", NUMBERS_MAX - 1, 17)  # no edge has the table of seeds
 OUTCOMES = [
     UNIQUE,
     Decision(Verdict.NEAR_DUPLICATE, (MATCH, replace(MATCH, containment=None)), "sampled_jaccard",
              True, 1e-9),
     Decision(Verdict.EXACT_DUPLICATE, (replace(MATCH, similarity=1.0),), "exact_text"),
+    Decision(Verdict.EXACT_DUPLICATE, (replace(MATCH, source=SEEDED),), "exact_text"),
     SHORT["forward"],
     Unjudged(Verdict.DROPPED, Reason.EMPTY),
     Malformed(ErrorCode.TOO_DEEP, "65 levels", "read"),
@@ -100,7 +103,7 @@ OUTCOMES = [
 
 
 def test_verdicts_come_back_to_the_bit():
-    offsets = np.array([5, 6, 7, 9, 11, 12])
+    offsets = np.array([5, 6, 7, 8, 9, 11, 12])
     one = VerdictRange(MARK, 5, 14, offsets, OUTCOMES, {1: "own \ud800", 2: "b"})
     data = encode_verdicts(one)
     back = decode_verdicts(data, MARK, lambda n, offset: Source("in", n, offset))
