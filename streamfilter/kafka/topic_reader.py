@@ -80,8 +80,10 @@ class TopicReader:
         silent = 0  # polls in a row; no clock, for the caller may work between two records
         while at:
             INTERRUPTION.obey()
+            # `consume` waits for so many messages, or for the whole time.
+            most = min(READ_RECORDS, sum(bounds[n][1] - start for n, start in at.items()))
             with kafka_errors(f"reading {self.topic}"):
-                messages = self._client.consume(READ_RECORDS, POLL_SECONDS)
+                messages = self._client.consume(most, POLL_SECONDS)
             silent = 0 if messages else silent + 1
             if silent * POLL_SECONDS > SILENCE_SECONDS:
                 raise Temporary(

@@ -7,6 +7,8 @@ import pytest
 
 from deploy.local.real import RealKafka
 from streamfilter import cli
+from streamfilter.config.loading import load_config
+from streamfilter.kafka.topic_reader import TopicReader
 from tests.kafka.story import record
 from tests.support.session.forge import Forge
 from tests.support.stage import Stage
@@ -76,3 +78,22 @@ def test_an_id_of_the_index_is_explained_from_it_and_an_unknown_one_says_how_far
     code, told = explained(worked, capsys, "--id", "d1", "--since", "yesterday")
     assert (code, "is no time" in told) == (64, True)
     assert explained(worked, capsys, "text", "--since", "1h")[0] == 64
+
+
+def test_one_record_is_asked_for_alone(worked: Stage) -> None:
+    """The client waits for as many as it is asked for, or for its whole timeout."""
+    asked = []
+
+    class Client:
+        def __getattr__(self, name: str) -> object:
+            return getattr(client, name)
+
+        def consume(self, count: int, seconds: float) -> object:
+            asked.append(count)
+            return client.consume(count, seconds)
+
+    with TopicReader(load_config([worked.configuration()]), worked.input) as reader:
+        client, reader._client = reader._client, Client()  # type: ignore[assignment]
+        found = reader.at(0, 5)
+    assert found is not None
+    assert (found.source.offset, {*asked}) == (5, {1})
