@@ -108,7 +108,7 @@ def corrected(
             config, topic, verb, since=since, write=answer.written, seen=seen, shown=progress
         )
     if not (tally.sent or tally.stays or tally.before):
-        raise _nothing(topic, since)
+        raise _nothing(topic, since, answer.done)
     options.answer(answer, given["output"])
     if not answer.written:
         standard.say("nothing was written; --yes does it")
@@ -139,10 +139,11 @@ def _line(shown: dict[str, Any]) -> str:
     return f"{inline(f'{source}: {what}{stays}')}{view}"
 
 
-def _nothing(topic: str, since: datetime | None) -> Stop:
+def _nothing(topic: str, since: datetime | None, done: str) -> Stop:
     later = "" if since is None else f" from {since.isoformat(timespec='seconds')} on"
+    look = "; `streamfilter explain --id ID` shows what it has" if done == "released" else ""
     return Stop(
-        f"{topic} has no such record{later}\n    cure: see what it has: `streamfilter explain "
-        "--id ID` for a withheld document; a record that is not judged yet comes later",
+        f"{topic} has no such record{later}\n    cure: choose others{look}. A record that is not "
+        "judged yet comes later",
         exit_code=ExitCode.USAGE,
     )

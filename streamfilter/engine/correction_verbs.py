@@ -11,6 +11,7 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.side_records import ATTEMPTS, RELEASED, SideRecord
 from streamfilter.model import Document, Headers, Malformed, Reading, Record
 
+NO_KEY = "it has no key, and {} is compacted (cleanup.policy)"
 TOO_LARGE = "with our header it is too large for {} (max.message.bytes)"
 
 
@@ -21,10 +22,13 @@ class Surroundings:
     layout: Layout
     limits: Mapping[str, int]  # largest record of each topic, in bytes
     inputs: Mapping[str, int]  # partitions of each input topic
+    compacted: Collection[str]  # topics that refuse a record without a key
     read: Callable[[Record], Reading]
 
     def fitting(self, out: Outgoing) -> Outgoing | str:
-        """Return *out*, or that its topic would refuse its size."""
+        """Return *out*, or why its topic would refuse it."""
+        if out.key is None and out.topic in self.compacted:
+            return NO_KEY.format(out.topic)
         fits = size_of(out.key, out.value, out.headers) <= self.limits[out.topic]
         return out if fits else TOO_LARGE.format(out.topic)
 

@@ -51,7 +51,7 @@ from streamfilter.stops import Temporary
 BATCH_RECORDS, BATCH_BYTES = 500, 4 * 1024 * 1024
 COMMITS_MAX = 5
 ROUNDS_MAX = 20
-"""How often a correction begins again: an output refused records, or a commit was slow."""
+"""How often in a row a correction begins again without progress. A refused record is progress."""
 
 Bounds = Mapping[int, tuple[int, int]]
 Seen = Callable[[SideRecord, Record | None, Outgoing | str], None]
@@ -115,8 +115,9 @@ class Correction:
         next transaction of the same producer. Raises `LogError` or `Stop`: what was committed
         stays; run it again for the rest.
         """
-        why = "commits are slow"
-        for _ in range(ROUNDS_MAX):
+        why, left = "commits are slow", ROUNDS_MAX
+        while left:
+            done = self._progress
             fence()
             refusal: RecordsRefused | None = None
             try:
@@ -128,7 +129,12 @@ class Correction:
             # fences, so the notes are read again.
             if refusal is not None:
                 self._most, why = self._most if self._refused_since(refusal) else 1, str(refusal)
-        raise Temporary(f"no end after {ROUNDS_MAX} new producers: {why}")
+            left = ROUNDS_MAX if self._progress > done else left - 1
+        raise Temporary(f"no progress with {ROUNDS_MAX} new producers: {why}")
+
+    @property
+    def _progress(self) -> int:
+        return self.tally.sent.total() + len(self._refused)
 
     def _send(self, sink: Sink, clock: Clock, slow: float) -> bool:
         """Send what is left; return False to begin with a new producer."""
@@ -170,7 +176,9 @@ class Correction:
         for number in numbers if known else ():
             if number >= len(batch):
                 raise Temporary(f"the note of what was sent is refused: {error}")
-            self._refused[batch[number].place] = f"the output refuses it: {error}"
+            # The rest of the reason names this request, and would make each record its own label.
+            why = str(error) if blame is None else blame.reason.partition(":")[0]
+            self._refused[batch[number].place] = f"the output refuses it: {why}"
         return known
 
     def _copies(self) -> Iterator[_Copy]:

@@ -47,13 +47,17 @@ class SideTopic:
     admin: AdminClient
     topic: str
     since: datetime | None
+    write: bool
     shown: Shown
     stack: ExitStack
     readers: dict[str, TopicReader] = field(default_factory=dict)
 
     def bounds(self) -> Bounds:
-        """Return the records from the time on, to the end that a fence leaves."""
-        return self._reader(self.topic).bounds(self.admin, self.since, stable=False)
+        """Return the records from the time on, to the end that a fence leaves.
+
+        A preview opens no fence. It would wait for the transaction of a command that was killed.
+        """
+        return self._reader(self.topic).bounds(self.admin, self.since, stable=not self.write)
 
     def records(self, bounds: Bounds) -> Iterator[Record]:
         """Yield the records in *bounds*, with progress."""
@@ -122,10 +126,11 @@ def correct(
         layout,
         {name: each.message_bytes for name, each in found.items()},
         {name: each.partitions for name, each in inputs_of(config, found).items()},
+        {name for name, each in found.items() if each.compacted},
         reading,
     )
     with asked_once(cure=AGAIN), ExitStack() as stack:
-        log = SideTopic(config, admin, topic, since, shown, stack)
+        log = SideTopic(config, admin, topic, since, write, shown, stack)
         correction = Correction(log, verb(around), seen)
         if not write:
             correction.preview()

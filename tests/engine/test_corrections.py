@@ -3,11 +3,12 @@
 The log has transactions and a fence, as Kafka has them (`tests/kafka/test_corrections.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 
+from streamfilter.engine import corrections
 from streamfilter.engine.correction_verbs import LetterReplay, Surroundings, WithheldRelease
 from streamfilter.engine.corrections import Bounds, Correction
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder
@@ -93,8 +94,10 @@ class Port:
         self._call()
         bad = [n for n, out in enumerate(self.outs) if out.timestamp in self.refuses]
         if bad:
-            blame = Blame(tuple(bad) if self.names_each else (0, 1), self.names_each, "TOO_NEW")
-            raise RecordsRefused("TOO_NEW", blame)
+            blame = Blame(
+                tuple(bad) if self.names_each else (0, 1), self.names_each, f"TOO_NEW: {self.calls}"
+            )
+            raise RecordsRefused(f"TOO_NEW at call {self.calls}", blame)
         return -1
 
     def commit(self) -> None:
@@ -153,9 +156,14 @@ def reading(record: Record) -> Reading:
     return Document(f"d{record.source.offset}", "text")
 
 
-def correction(verb: str, port: Port, read: Callable[[Record], Reading] = reading) -> Correction:
+def correction(
+    verb: str,
+    port: Port,
+    read: Callable[[Record], Reading] = reading,
+    compacted: Collection[str] = (),
+) -> Correction:
     limits = dict.fromkeys(("unique", "in"), 10_000)
-    around = Surroundings(LAYOUT, limits, {"in": 2}, read)
+    around = Surroundings(LAYOUT, limits, {"in": 2}, compacted, read)
     made = LetterReplay(around, (), 3)
     release = WithheldRelease(around, "unique", "now", matched="original")
     done = Correction(port, release if verb == "release" else made)
@@ -252,6 +260,29 @@ def test_a_refused_record_stays_and_the_others_are_sent_once(
     assert opened > 1
     assert done.tally.stays == {"near_duplicate: the output refuses it: TOO_NEW": 2}
     assert came("release", broker) == [each for each in wanted() if each[-1] not in refuses]
+
+
+def test_each_refused_record_is_progress_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corrections, "ROUNDS_MAX", 2)
+    broker = stage("release")
+    port = Port(broker, "duplicates", lambda _: None)
+    port.refuses, port.names_each = {*range(1_000, 1_005)}, False
+    done = correction("release", port)
+    done.run(port, port.open, FakeClock(), 9)  # type: ignore[arg-type]
+    assert done.tally.stays == {"near_duplicate: the output refuses it: TOO_NEW": 5}
+    assert [each[-1] for each in came("release", broker)] == [1_006, 1_005]
+
+
+def test_a_record_without_a_key_stays_before_a_compacted_topic_refuses_it() -> None:
+    broker = stage("release")
+    for spot, records in broker.topics.items():
+        broker.topics[spot] = [replace(each, key=None) for each in records]
+    done = correction("release", Port(broker, "duplicates", lambda _: None), reading, {"unique"})
+    done.preview()
+    reason = "near_duplicate: it has no key, and unique is compacted (cleanup.policy)"
+    assert (done.tally.stays, done.tally.sent) == ({reason: COUNT}, {})
 
 
 def test_after_a_commit_that_was_repeated_a_new_producer_sends_the_rest_once() -> None:
