@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamfilter.config.configuration import Config
@@ -49,9 +49,10 @@ def read_run(config: Config, reader: Reader) -> Run:
     ]
     output, shadow = config.output, config.output.mode == "shadow"
     placed: list[Placed] = []
-    released = _Released()
+    raws = {each.source: each.raw for each in given}
+    released = _Released(output.duplicates, raws)
     for topic in (*output.dead_letters, output.duplicates):
-        released = _Released()  # the last one counts: that of the duplicates
+        released = _Released(topic, raws)  # the last one counts: that of the duplicates
         placed += [_set_aside(each) for each in released.without_notes(_records(config, topic))]
     placed += [
         _forwarded(record, shadow)
@@ -117,11 +118,16 @@ class _Released:
 
     A released record has its verdict and place among the duplicates. Its copy in the unique topic
     is no second output. Without a note, or as a second one of a note, it counts as too many.
+
+    An input record may have the same header: forged, or from the filter before this one. It is no
+    copy if the header names another topic, or if its value is not that of the withheld record.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, topic: str, raws: Mapping[Source, bytes]) -> None:
+        self._topic, self._raws = topic, raws
         self._noted, self._count = Noted(), 0
         self._met: set[Source] = set()
+        self._withheld: dict[Source, bytes | None] = {}
 
     def without_notes(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the *records* of the side topic that are no notes."""
@@ -129,16 +135,20 @@ class _Released:
             if isinstance(found := read_back(record), Note):
                 self._count += found.records
                 self._noted.add(record.source.partition, found.spans)
-            else:
-                yield record
+                continue
+            if found is not None:
+                self._withheld[record.source] = self._raws.get(found.source)
+            yield record
 
     def is_copy(self, record: Record) -> bool:
         """Return whether a record of the unique topic is the one copy of a noted one."""
         place = released_from(record)
         if (
             place is None
+            or place.topic != self._topic
             or place in self._met
             or not self._noted.has(place.partition, place.offset)
+            or self._withheld.get(place) not in (None, digest(record.value or b""))
         ):
             return False
         self._met.add(place)

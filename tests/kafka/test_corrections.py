@@ -41,10 +41,17 @@ def story(number: int, text: str = A, **more: Any) -> Input:
 def worked(
     request: pytest.FixtureRequest, kafka: RealKafka, forge: Forge, tmp_path: Path
 ) -> Iterator[Stage]:
-    """A service that withheld d1 to d5 as copies of d0."""
+    """A service that withheld d1 to d5 as copies of d0.
+
+    It forwarded two records whose producer wrote the header of a released record.
+    """
     stage = Stage(kafka.bootstrap, tmp_path, partitions=2, launch=forge.launch)
     stage.sections = {"output": {"duplicates_mode": request.param}}  # type: ignore[attr-defined]
     stage.produce([story(n, partition=n % 2) for n in range(COPIES + 1)])
+    places = [{"topic": each, "partition": 1, "offset": 0} for each in (stage.duplicates, "others")]
+    named = [(RELEASED, json.dumps({"from": each}).encode()) for each in places]
+    stage.produce([Input(story(90 + n, f"another {n} " * 9).value, headers=(each,))
+                   for n, each in enumerate(named)])  # fmt: skip
     stage.run(**stage.sections)  # type: ignore[attr-defined]
     yield stage
     stage.close()
@@ -61,7 +68,9 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
 
 
 def released(stage: Stage) -> list[Record]:
-    return [each for each in stage.outputs()["unique"] if header(each, RELEASED)]
+    return [
+        each for each in stage.outputs()["unique"] if "verdict" in (header(each, RELEASED) or "")
+    ]
 
 
 def evaluated(stage: Stage) -> tuple[int, int]:
@@ -86,6 +95,9 @@ def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
             env={VARIABLE: f"transaction.{point}"}, capture_output=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == -9, done.stderr
+        if point == "flushed":
+            code, told = ask(capsys, "release", "--config", config(worked), "--matched", "d0")
+            assert (code, told.get("before")) == (0, 0), "it waits for what the kill left open"
         assert len(released(worked)) == (COPIES if point == "committed" else 0)
     code, told = ask(capsys, "release", "--config", config(worked), "--matched", "d0", "--yes")
     assert (code, told["sent"], told["before"], told["released_total"]) == (0, {}, COPIES, COPIES)
