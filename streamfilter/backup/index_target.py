@@ -48,6 +48,7 @@ class IndexTarget:
                 throttle = Throttle(self.rate, stopping)
                 return upload(store_at(self.where), checkpoint, copied, throttle, keep=self.keep)
             finally:
-                shutil.rmtree(checkpoint, ignore_errors=True)
+                if not stopping():  # else the index may be open again, with a copy of its own there
+                    shutil.rmtree(checkpoint, ignore_errors=True)
 
         return uploaded

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from streamfilter.index.directory.lock_and_marker import (
     marker_fields,
     marker_of,
 )
-from streamfilter.index.errors import IndexDamaged, IndexRefused
+from streamfilter.index.errors import CURRENT, IndexDamaged, IndexRefused
 from streamfilter.index.progress import Progress
 from streamfilter.stops import counted
 
@@ -138,8 +139,17 @@ def index_ids(store: Store) -> list[str]:
 
 def places(store: Store, index_id: str) -> list[str]:
     """Return the names of the manifests of an index, the newest first."""
-    names = (name for name in store.listing(index_id) if NAME.fullmatch(name))
-    return [f"{index_id}/{name}" for name in sorted(names, reverse=True)]
+    return [f"{index_id}/{name}" for name in newest_first(store.listing(index_id))]
+
+
+def newest_first(names: Iterable[str]) -> list[str]:
+    """Return the names of manifests among *names*, by how far their indexes are.
+
+    The time counts only between equals: a clock may have been wrong, and an owner that is about to
+    be fenced uploads late what is old.
+    """
+    found = [(match[2], match[1], name) for name in names if (match := NAME.fullmatch(name))]
+    return [name for _, _, name in sorted(found, reverse=True)]
 
 
 def read(store: Store, place: str) -> list[Copied]:
@@ -175,6 +185,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _copied(fields: dict[str, Any], whole: dict[str, Any], place: str) -> Copied:
     if len(fields["files"]) > NAMES_MAX:
         raise ValueError(f"it names {len(fields['files']):,} files, more than {NAMES_MAX:,}")
+    if CURRENT not in fields["files"]:
+        raise ValueError(f"it names no file {CURRENT}, which every database has")
     index_id = _matching(INDEX_ID, fields["index_id"], "no id of an index")
     marker = marker_of(fields["marker"])
     if json.loads(marker.identity)["index_id"] != index_id or (

@@ -29,6 +29,7 @@ from streamfilter.stops import MissingExtra
 PART = 8 * BLOCK  # bytes of one request; two of them are held in memory at most
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 10, 60, 3
 _FULL = re.compile(r"quota|storage ?full|no space|insufficient storage|507", re.IGNORECASE)
+_USER = re.compile(r"(://)\S*@")  # user and password in AWS_ENDPOINT_URL
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 _CURE = (
     "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN (or the host's role), "
@@ -116,13 +117,7 @@ class S3Store:
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
         """Turn what the libraries raise into faults without secrets."""
-        from aiohttp import ClientError as HttpError
-        from botocore.exceptions import (
-            BotoCoreError,
-            ClientError,
-            NoCredentialsError,
-            PartialCredentialsError,
-        )
+        from botocore.exceptions import NoCredentialsError, PartialCredentialsError
 
         what = f"{self.where}/{name}" if name else self.where
         try:
@@ -136,7 +131,7 @@ class S3Store:
             raise StoreRefused(f"{what}: {_clean(error)}\n    cure: {cure}") from None
         except PermissionError as error:
             raise StoreRefused(f"{what}: {_clean(error)}\n    cure: {_CURE}") from None
-        except (OSError, BotoCoreError, ClientError, HttpError) as error:
+        except Exception as error:  # what speaks no S3 raises anything: KeyError, RecursionError
             text = _clean(error)
             if _FULL.search(text) or getattr(error, "errno", 0) == errno.ENOSPC:
                 raise StoreFull(
@@ -147,7 +142,7 @@ class S3Store:
 
 def _clean(error: Exception) -> str:
     """Return the error's text without credentials, in which a store may quote ours."""
-    text = f"{type(error).__name__}: {error}"[:500]
+    text = _USER.sub(r"\1********@", f"{type(error).__name__}: {error}"[:500])
     for secret in filter(None, map(os.environ.get, _SECRETS)):
         text = text.replace(secret, "********")
     return text

@@ -24,7 +24,7 @@ def store_at(target: str | Path) -> Store:
         from streamfilter.backup.s3_store import S3Store  # a second of imports, and an extra
 
         return S3Store(text)
-    if text.startswith("file://"):
+    if text.startswith("file:///"):
         return DirectoryStore(Path(unquote(text.removeprefix("file://"))))
     if "://" in text:
         scheme = text.partition("://")[0]

@@ -42,8 +42,9 @@ class Throttle:
             yield block
             self.advanced(len(block))
             done += len(block)
-            ahead = done / self.rate - (time.monotonic() - begun)
-            if ahead > 0:
+            while (ahead := done / self.rate - (time.monotonic() - begun)) > 0:
+                if self.stopping():
+                    raise Stopped
                 time.sleep(min(ahead, 1.0))
 
 
@@ -90,6 +91,8 @@ def upload(
     copied = replace(copied, sums=sums_of(database, plain))
     copied = replace(copied, place=manifest.new_place(copied))
     sent = _send_missing(store, database, copied, throttle)
+    if throttle.stopping():  # the next one to open the index removes the files that we read
+        raise Stopped
     kill_point("backup.uploaded")
     store.put(copied.place, [manifest.encoded(copied)])
     kill_point("backup.published")
@@ -153,12 +156,16 @@ def prune(store: Store, newest: Copied, keep: int) -> tuple[str, ...]:
     """
     folder = f"{newest.index_id}/{FILES}"
     there, listed = store.listing(folder), store.listing(newest.index_id)
-    now = listed[newest.place.rpartition("/")[2]].modified  # by the store's clock
+    mine = listed.get(newest.place.rpartition("/")[2])
+    if mine is None:
+        raise StoreUnreachable(f"{store.where}/{newest.place}: was deleted by another process")
+    now = mine.modified  # by the store's clock
     named = {total for _, total in newest.sums.values()}
-    wholes, notes = 1, list[str]()
-    for name in sorted(filter(manifest.NAME.fullmatch, listed), reverse=True):
+    wholes, notes = 0, list[str]()
+    for name in manifest.newest_first(listed):
         place = f"{newest.index_id}/{name}"
         if place == newest.place:
+            wholes += 1
             continue
         try:
             (copied,) = manifest.read(store, place)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from math import inf
 from operator import attrgetter
+from pathlib import Path
+from urllib.parse import unquote
 
 from streamfilter.config import boilerplate, shapes, values
 from streamfilter.config.configuration import Config
@@ -111,6 +113,16 @@ def _cluster(config: Config) -> Iterator[Problem]:
     if config.input.topics:
         got = "it works with one input.topic, and input.topics is set"
         yield Problem("cluster.enabled", got, "set input.topic, or cluster.enabled: false")
+
+
+def _backup(config: Config) -> Iterator[Problem]:
+    """Return a problem if backups would go into the directory of the index."""
+    target = config.index.backup.target or ""
+    if target.startswith("file://"):
+        directory = Path(unquote(target.removeprefix("file://"))).resolve()
+        if directory.is_relative_to(config.index.path.resolve()):
+            got = f"{directory} lies in index.path, which may hold nothing else"
+            yield Problem("index.backup.target", got, "name a directory on another disk")
 
 
 def _several(config: Config) -> Iterator[Problem]:
@@ -333,6 +345,7 @@ _CHECKS: tuple[CheckOf, ...] = (
     (("input.known_id", "input.id", "input.format", "input.empty_text",
       "input.short_text"), _known_ids),
     values.CHECK,
+    (("index.backup.target", "index.path"), _backup),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     _within("kafka.oauth.timeout", 0.1, TIMEOUT_SECONDS_MAX, "100ms to 60s", "10s"),
     _within("kafka.oauth.lifetime", 1, inf, "at least 1s", "5m"),

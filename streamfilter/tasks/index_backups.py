@@ -91,6 +91,8 @@ class IndexBackups:
             return
         except IndexFault as error:
             fault = error
+        except Exception as error:  # an unexpected one does not end the filter either
+            fault = IndexFault(f"{error!r:.500}")
         if fault is not None:
             self._failed(fault)
 
@@ -246,8 +248,13 @@ class IndexBackups:
         """Return the result of *call*, made beside the loop."""
         result = self._worker.begin(call)
         while True:
-            with suppress(NotReady):
-                return result()
+            try:
+                with suppress(NotReady):
+                    return result()
+            except IndexFault:
+                raise
+            except Exception as error:
+                raise IndexFault(f"{error!r:.500}") from error
             yield State.RESTORING, doing()
 
     def close(self) -> None:

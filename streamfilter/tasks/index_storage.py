@@ -89,6 +89,7 @@ class IndexKeeper:
         self._plan, self._changelog = plan, changelog
         self._observer, self._store = observer, store
         self.index, self._backups = index, backups
+        self._was_damaged = False  # a backup may be a copy of the damage
         self.index_id = ""  # of the open index
         self._header: Header | None = None  # None: no record was ever committed to it
         self.lost = -1
@@ -234,13 +235,15 @@ class IndexKeeper:
             raise start_checks.refuse_lost_beginning(names, self.lost)
         if start_checks.is_behind_start(self.index.progress, bounds):
             offset = self.index.progress.changelog_offset
-            self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
+            why = f"it stands at {offset} and {names.changelog} begins at {bounds.start}"
+            self.wipe(why, damaged=False)
             self.index = yield from self._open(identity, bounds, empty=empty)
         return self.index
 
     def _open(self, identity: Identity, bounds: Watermarks, *, empty: bool) -> Script[Index]:
         """Open the stored index, or a backup's if there is none, or make an empty one."""
-        if self._backups is not None and not empty and self._store.identity() is None:
+        usable = self._backups is not None and not self._was_damaged and not empty
+        if self._backups is not None and usable and self._store.identity() is None:
             yield from self._backups.restore(identity, self._store.decode, self._changelog, bounds)
         return (yield from with_room(self._store.open, identity))
 
@@ -269,9 +272,13 @@ class IndexKeeper:
             from_known=from_known,
         )
 
-    def wipe(self, why: str) -> None:
-        """Remove the index, with a warning; raise `Refusal` if it cannot be restored."""
+    def wipe(self, why: str, *, damaged: bool = True) -> None:
+        """Remove the index, with a warning; raise `Refusal` if it cannot be restored.
+
+        After one that was *damaged* no backup is taken.
+        """
         self.close()
+        self._was_damaged |= damaged and not self._is_removed()
         if self.lost >= 0:
             raise start_checks.refuse_lost_beginning(self._plan.names, self.lost)
         self._observer.process.loudly(
@@ -279,6 +286,13 @@ class IndexKeeper:
             f"{self._plan.names.changelog} from its beginning: {why}"
         )
         self._store.wipe()
+
+    def _is_removed(self) -> bool:
+        """Return whether the directory was removed, which says nothing about backups."""
+        try:
+            return self._store.identity() is None
+        except IndexDamaged:
+            return False
 
     def close(self) -> None:
         """Close the index, if one is open, and remove it from the metrics."""

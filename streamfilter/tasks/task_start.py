@@ -140,7 +140,8 @@ class TaskStart:
             yield from keeper.find_anew(bounds)
         if partial:
             # This partial index must not stay: a backup may bring the changelog back whole.
-            keeper.wipe(f"{names.changelog} lacks what the oldest window begins with")
+            why = f"{names.changelog} lacks what the oldest window begins with"
+            keeper.wipe(why, damaged=False)
         if partial and not keeper.anew:
             raise start_checks.refuse_lost_beginning(names, bounds.start)
         if self._lost(index):

@@ -389,16 +389,17 @@ def test_a_full_disk_while_restoring_leaves_nothing_and_names_the_cure(index, tm
     assert inspected(tmp_path / "again").problems == []
 
 
-def test_a_stopped_process_leaves_neither_a_checkpoint_nor_a_backup(index, tmp_path):
+def test_a_stopped_process_leaves_no_backup_and_the_next_open_removes_its_checkpoint(
+    index, tmp_path
+):
     where = f"file://{tmp_path}/backups"
     call = target(tmp_path, where).take(index, lambda: True)
     assert (tmp_path / "state" / "rocksdb" / "checkpoint").is_dir()
     with pytest.raises(Stopped):
         call()
-    assert not (tmp_path / "state" / "rocksdb" / "checkpoint").exists()
     assert restorable_or_none(store_at(where)) == []
     target(tmp_path, where).take(index, lambda: True)
-    index.close()  # as a kill leaves it
+    index.close()  # as a stop and a kill leave it
     again = opened(tmp_path / "state")
     assert not (tmp_path / "state" / "rocksdb" / "checkpoint").exists()
     again.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 from pydantic import (
     AfterValidator,
@@ -144,7 +145,8 @@ def check_target(value: str) -> str:
     """Return *value* if it is a place of backups; it may hold no credentials."""
     if "@" in value and not value.startswith("file:"):
         raise ValueError("expected no credentials in it; set AWS_ACCESS_KEY_ID and its like")
-    if not TARGET.fullmatch(value) or ".." in value.split("/"):
+    plain = unquote(value)
+    if not TARGET.fullmatch(value) or ".." in plain.split("/") or "\0" in plain:
         raise ValueError("expected s3://BUCKET/PREFIX or file:///DIRECTORY")
     return value.rstrip("/") if value.startswith("s3://") else value
 

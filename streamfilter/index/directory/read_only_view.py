@@ -8,6 +8,7 @@ its settings file again (40 bytes, the same content), which RocksDB itself does 
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,13 @@ from streamfilter.index.directory.lock_and_marker import (
     read_marker,
 )
 from streamfilter.index.directory.opening import read_identity
-from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch, IndexRefused
+from streamfilter.index.errors import (
+    FormatError,
+    IndexDamaged,
+    IndexMismatch,
+    IndexRefused,
+    file_errors,
+)
 from streamfilter.index.format import decode_documents, name_of, names_of
 from streamfilter.index.protocol import Documents
 from streamfilter.index.rocks.column_families import families_of
@@ -93,7 +100,9 @@ def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
     marker = read_marker(path) if identity is not None else None
     if identity is None or marker is None:
         raise IndexRefused(f"{path}: there is no index in this directory")
-    with tempfile.TemporaryDirectory(prefix="streamfilter-view-") as notes:
+    with file_errors(Path(os.environ.get("TMPDIR") or "/tmp")):
+        made = tempfile.TemporaryDirectory(prefix="streamfilter-view-")
+    with made as notes:
         store = _opened(path / DATABASE_NAME, Path(notes))
         try:
             if store.ids and not marker.ids:

@@ -1,5 +1,7 @@
 """A service copies its index by itself, and starts from a copy after its disk was lost."""
 
+import hashlib
+import json
 import random
 import re
 from collections.abc import Callable
@@ -77,7 +79,7 @@ def test_a_backup_ahead_of_the_changelog_or_of_another_index_is_not_taken(
     whole, end = manifest.read_text(), copied.progress.changelog_offset
 
     def planted(name: str, text: str) -> None:
-        (manifest.parent / f"9999999999{name}-000000000001-0000000{name[-1]}.json").write_text(text)
+        (manifest.parent / f"9999999999{name}-999999999999-0000000{name[-1]}.json").write_text(text)
 
     planted("991", whole.replace(f'"changelog_offset": {end}', '"changelog_offset": 1000000'))
     planted("992", whole.replace(f'"changelog_offset": {end}', f'"changelog_offset": {end - 2}'))
@@ -96,6 +98,35 @@ def test_a_backup_ahead_of_the_changelog_or_of_another_index_is_not_taken(
         assert why in log, log
     assert log.count("is not taken: ") == 5
     assert f"takes the backup {target}/{copied.place}" in log
+
+
+def test_a_backup_that_holds_damage_is_taken_once_and_the_changelog_repairs_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """The owner's disk was damaged before the copy: every sum is right, and RocksDB's are not."""
+    target = f"file://{tmp_path}/backups"
+    stage.produce(records(texts(random.Random(SEED + 3), 100)))
+    process = stage.start(state="one", **backed_up(target))
+    stage.drain(process)
+    wait_for_backup(process)
+    stage.end(process)
+    (copied,) = restorable(store_at(target))
+    manifest = tmp_path / "backups" / copied.place
+    fields = json.loads(manifest.read_text())
+    files = fields["indexes"][0]["files"]
+    for name in [each for each in files if each.endswith(".sst")]:
+        kept = manifest.parent / "files" / files[name][1]
+        broken = bytes(each ^ 0xFF for each in kept.read_bytes())
+        files[name][1] = hashlib.blake2b(broken).hexdigest()
+        (kept.parent / files[name][1]).write_bytes(broken)
+    manifest.write_text(json.dumps(fields))
+    again = stage.start(state="again", **backed_up(target, keep=1))
+    stage.produce(records(texts(random.Random(SEED + 4), 50), first=100))
+    stage.drain(again)
+    log = stage.end(again)
+    assert log.count("takes the backup") == 1
+    assert "is removed and restored from" in log
+    assert len(verdicts(stage)) == 150
 
 
 @pytest.mark.parametrize("target", ["file:///proc/nothing", "s3://no-such-bucket-at-all/x"])
