@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from streamfilter.cluster.edge_start import Begun, EdgeParts, EdgeStart
-from streamfilter.cluster.ranges import BadRange, Outcome, decode_verdicts
+from streamfilter.cluster.ranges import ALONE, BadRange, Outcome, decode_verdicts
 from streamfilter.cluster.waiting import Ready
 from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.engine.batches.micro_batches import Intake
@@ -148,7 +148,9 @@ class Edge:
         return StepResult.MOVED if signed else StepResult.IDLE
 
     def _hear(self, begun: Begun, timeout: float) -> None:
-        """Read verdicts; those that name another index end the process."""
+        """Read verdicts, if there is room; those that name another index end the process."""
+        if begun.waiting.judged >= self._edge.pending:
+            return  # far behind: each range that waits is ready, or makes it read the input
         for message in self._edge.verdicts.consume(MESSAGES_MAX, timeout):
             p, offset = message.source.number, message.source.offset
             try:
@@ -158,7 +160,10 @@ class Edge:
             except BadRange as error:
                 raise _unreadable(error, f"{self._edge.topic}/{p} at {offset}") from error
             missing = begun.waiting.hear(p, offset, verdicts)
-            if missing:
+            if missing and verdicts.cause == ALONE:
+                note = f"partition {p}: one process has forwarded {missing} offsets meanwhile"
+                self._observer.process.note(note)
+            elif missing:
                 where = f"{self._edge.topic}/{p} at {offset}"
                 accept = self._plan.accept_positions
                 self._observer.process.loudly(refuse_hole(where, missing, accept=accept))

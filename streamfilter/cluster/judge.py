@@ -20,6 +20,7 @@ import numpy as np
 
 from streamfilter.cluster.acceptance import Acceptance, acceptance
 from streamfilter.cluster.ranges import (
+    ALONE,
     NO_CAUSE,
     RANGE_BYTES,
     BadRange,
@@ -67,16 +68,22 @@ class SketchLog:
         topic: str,
         scheme: Scheme,
         dropped: Dropped = lambda reason, message: None,
+        noted: Callable[[Sequence[int]], Positions] = lambda partitions: {},
     ) -> None:
-        """Begin unassigned; *inputs* is only asked for positions, *sketches* is read."""
+        """Begin unassigned; *inputs* is only asked for positions, *sketches* is read.
+
+        *noted* returns the offset of the sketches that was committed with each input offset. One
+        process without roles notes none.
+        """
         self._inputs, self._sketches, self._topic = inputs, sketches, topic
-        self._scheme, self._dropped = scheme, dropped
+        self._scheme, self._dropped, self._noted = scheme, dropped, noted
         self.mark = b""
         self.owed: dict[int, int] = {}
         """By partition: the offset of the sketch range that a resume has to answer."""
         self.retracted: deque[tuple[int, int, int]] = deque()
         """Records to forget: partition, offset, and the offset of the message that says so."""
         self._found: Positions = {}
+        self._judged: Positions = {}  # what `noted` returned
         self._begin({})
 
     def _begin(self, positions: Positions) -> None:
@@ -91,6 +98,7 @@ class SketchLog:
     def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's offsets of the input; note those of the sketch ranges."""
         found = self._inputs.committed(partitions)
+        self._judged = self._noted(partitions)
         known = self._sketches.committed(partitions)
         first = self._sketches.start_positions(partitions, "earliest")
         ends = self._sketches.start_positions(partitions, "latest")
@@ -113,7 +121,7 @@ class SketchLog:
         self._begin(positions)
         self._read = {p: self._found.get(p, 0) for p in positions}
         self._sketches.assign(self._read)
-        self.owed = dict.fromkeys(positions, NO_CAUSE)
+        self.owed = {p: NO_CAUSE if p in self._judged else ALONE for p in positions}
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* rows of ranges that count."""

@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 import numpy as np
 
+from streamfilter.cluster.column_checks import check_columns
 from streamfilter.index.format import ID_BYTES_MAX
 from streamfilter.model import (
     SEEDS_FROM,
@@ -37,8 +38,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
-from streamfilter.similarity.columns import I64, Contents, Widths
-from streamfilter.similarity.scheme import SAMPLE_TOKENS
+from streamfilter.similarity.columns import I64, Widths
 from streamfilter.similarity.sketch import Sketches
 from streamfilter.workers.frames import as_text, as_value
 
@@ -49,6 +49,8 @@ RANGE_BYTES = 900_000
 OFFSET_MAX = (1 << 62) - 1
 RECORDS_MAX = 10_000  # of one range: a batch has no more
 NO_CAUSE = -1
+ALONE = -2
+"""The cause of a judge's first resume if one process has forwarded what lies before it."""
 MARK_BYTES = 16
 
 T = TypeVar("T")
@@ -117,7 +119,7 @@ class VerdictRange:
     offsets: I64
     outcomes: Sequence[Outcome] = ()  # one for each record
     ids: Mapping[int, str] = field(default_factory=dict)  # by row, where the evidence shows it
-    cause: int = NO_CAUSE  # of a resume: the offset of the sketch range that was not used
+    cause: int = NO_CAUSE  # of a resume: the offset of the sketch range not used, or `ALONE`
 
     @property
     def resumes(self) -> bool:
@@ -202,7 +204,7 @@ def decode_sketches(data: bytes, mark: bytes, widths: Widths, *, fields: bool) -
         found = _SKETCHES.decode(body)
         _check_mark(found[0], mark)
         one = _sketch_range(found)
-        _check_columns(one, widths, fields=fields)
+        _check(one, widths, fields=fields)
     except BadRange:
         raise
     except ValueError as error:
@@ -319,24 +321,13 @@ def _sketch_range(found: _SketchBody) -> SketchRange:
     )
 
 
-def _check_columns(one: SketchRange, widths: Widths, *, fields: bool) -> None:
-    """Raise `ValueError` unless the columns are such as a sketcher makes: the index trusts them."""
-    if one.sketches is None:
-        return
-    contents: Contents = one.sketches.contents
-    samples = contents.samples
-    tokens, starts, sizes = samples.tokens, samples.starts, samples.sizes
-    if contents.widths != widths or bool(contents.payloads) is not fields:
-        raise ValueError("its columns are those of another scheme")
-    for payload in contents.payloads:
-        payload.decode()
-    whole = starts[0] == 0 and starts[-1] == len(tokens) and not (sizes < 0).any()
-    if not whole or (sizes > SAMPLE_TOKENS).any() or (samples.set_sizes < sizes).any():
-        raise ValueError("its samples do not fit their sizes")
-    first = np.zeros(len(tokens) + 1, np.bool_)
-    first[starts] = True
-    if (tokens[1:] <= tokens[:-1])[~first[1:-1]].any():
-        raise ValueError("its samples do not rise")
+def _check(one: SketchRange, widths: Widths, *, fields: bool) -> None:
+    """Raise `ValueError` unless *one* fits a scheme with these *widths*."""
+    scopes = [each.scope for each in one.others.values() if isinstance(each, Unjudged)]
+    if any(len(scope) > widths.scoped for scope in scopes):
+        raise ValueError("its records to forget have scopes of another scheme")
+    if one.sketches is not None:
+        check_columns(one.sketches.contents, widths, fields=fields)
 
 
 def _other(row: int, each: Unjudged | Malformed) -> _Other:

@@ -20,7 +20,6 @@ from typing import Protocol
 import numpy as np
 
 from streamfilter.cluster.ranges import (
-    NO_CAUSE,
     RANGE_BYTES,
     SketchRange,
     VerdictRange,
@@ -56,6 +55,7 @@ class Signing:
         self._judged = dict(positions)  # end of the last verdict range
         self._first: dict[int, int] = {}  # number of the first message since the last beginning
         self._first_at: Positions = {}  # its offset, once it is known
+        self._inquiries: dict[int, int] = {}  # their partitions by message, until delivered
         self._quiet: dict[int, float] = {}  # since when no verdict came, or none was asked for
         self._heard: dict[int, float] = {}  # since when no verdict came
         self._retracting: dict[tuple[int, int], int] = {}  # by place: its message, not delivered
@@ -112,7 +112,7 @@ class Signing:
     def hear(self, p: int, verdicts: VerdictRange) -> bool:
         """Take note of verdicts or a resume; return whether it makes us sign again."""
         self._note_delivered()
-        if not verdicts.resumes:
+        if not verdicts.resumes or verdicts.end > self._judged[p]:  # as behind a hole
             self._judged[p] = verdicts.end
             self.signed[p] = max(self.signed[p], verdicts.end)  # signed by a predecessor
             self._quiet[p] = self._heard[p] = self._clock.monotonic()
@@ -125,8 +125,8 @@ class Signing:
 
     def _obeys(self, p: int, resume: VerdictRange) -> bool:
         begun = self._first_at.get(p)
-        known = begun is not None and resume.cause != NO_CAUSE
-        return known and resume.cause >= (begun or 0) and resume.start < self.signed[p]
+        known = begun is not None and resume.cause >= begun
+        return known and resume.start < self.signed[p]
 
     def _note_delivered(self) -> None:
         delivered = self._signer.delivered()
@@ -135,6 +135,10 @@ class Signing:
         for p, number in self._first.items():
             if number in delivered:
                 self._first_at[p] = max(0, delivered[number])  # lost: any resume counts
+        for number in self._inquiries.keys() & delivered.keys():
+            p = self._inquiries.pop(number)
+            if 0 <= delivered[number] < self._first_at.get(p, 0):
+                self._first_at[p] = 0  # the topic was deleted and created again
         for place, number in list(self._retracting.items()):
             if number in delivered:
                 del self._retracting[place]
@@ -166,9 +170,8 @@ class Signing:
         ]
         for p in late:
             end = self.signed[p]
-            self._signer.send(
-                p, encode_sketches(SketchRange(self._mark, p, end, end, _NONE, _NONE))
-            )
+            inquiry = SketchRange(self._mark, p, end, end, _NONE, _NONE)
+            self._inquiries[self._signer.send(p, encode_sketches(inquiry))] = p
             self._quiet[p] = now
         return late
 

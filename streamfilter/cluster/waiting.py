@@ -40,6 +40,8 @@ class PendingRecords:
         self._ranges: dict[int, deque[tuple[int, VerdictRange]]] = {p: deque() for p in inputs}
         self._ends = dict(inputs)  # end of the last verdict range that came
         self.size = self.count = 0
+        self.judged = 0
+        """Records of the verdict ranges that wait, and one for each range."""
 
     def take(self, records: Iterable[Record], reached: Positions) -> None:
         """Keep *records* until their verdicts come."""
@@ -60,6 +62,7 @@ class PendingRecords:
                 f"{verdicts.end}, and those before them ended at {self._ends[p]}"
             )
         self._ranges[p].append((offset, verdicts))
+        self.judged += 1 + len(verdicts.offsets)
         self._ends[p] = verdicts.end
         return missing
 
@@ -103,7 +106,8 @@ class PendingRecords:
         self.verdicts, self.inputs = dict(ready.verdicts), dict(ready.inputs)
         for p, count in ready.ranges.items():
             for _ in range(count):
-                self._ranges[p].popleft()
+                _, verdicts = self._ranges[p].popleft()
+                self.judged -= 1 + len(verdicts.offsets)
             records = self._records[p]
             while records and records[0].source.offset < self.inputs[p]:
                 self.size -= bytes_of(records.popleft())

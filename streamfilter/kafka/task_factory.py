@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -51,6 +51,7 @@ from streamfilter.kafka.ports.membership import GroupMembership
 from streamfilter.kafka.ports.sink import KafkaSink
 from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.matching.batch import Rules
+from streamfilter.model import Positions
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.quality.live.audit import Rates
 from streamfilter.tasks.backup_observer import BackupObserver
@@ -171,13 +172,20 @@ class TaskFactory:
             self.changelog(plan.number),
         )
         sink = self.sink(topics, changelog)
-        parts = self.parts(plan, self.source(topics), sink, changelog, membership.member)
+        source = self.source(topics)
+        parts = self.parts(plan, source, sink, changelog, membership.member)
         if self.config.cluster.enabled and not self.seeds:
-            parts = self._judging(topics, parts, changelog)
+            parts = self._judging(topics, parts, changelog, source.noted)
         backups = self._backups(plan)
         return Task(plan, self.adapted(parts), self._store(plan.number), index, backups)
 
-    def _judging(self, topics: TaskTopics, parts: Parts, changelog: KafkaChangelog) -> Parts:
+    def _judging(
+        self,
+        topics: TaskTopics,
+        parts: Parts,
+        changelog: KafkaChangelog,
+        noted: Callable[[Sequence[int]], Positions],
+    ) -> Parts:
         """Return *parts* for a judge: it reads sketch ranges, and writes verdict ranges."""
         config = self.config
         sketches = replace(topics, inputs=Inputs(config.sketches_topic))
@@ -187,6 +195,7 @@ class TaskFactory:
             topic=config.input.topic,
             scheme=config.scheme(),
             dropped=partial(note_dropped, self.observer.process),
+            noted=noted,
         )
         beside = SecondTopic(config.sketches_topic, log.beside)
         return replace(

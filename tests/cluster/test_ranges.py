@@ -36,7 +36,7 @@ SKETCHER = Sketcher(SCHEME, seed=bytes(16))
 MARK = bytes(range(16))
 TEXTS = [" ".join(f"w{n * k % 97}" for n in range(1, 40)) for k in range(1, 6)]
 OTHERS = {
-    1: Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, ("a\ud800", ""), ("x", None)),
+    1: Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, ("a\ud800", "")),
     4: Malformed(ErrorCode.WRONG_TYPE, "a list \0 where", "read"),
 }
 
@@ -134,7 +134,9 @@ def spoilt() -> list[tuple[str, bytes]]:
     for place, value in (
         (1, -1), (2, -1), (2, 11), (3, 20), (3, 1 << 63), (4, b"\0" * 56), (4, b"\0" * 55),
         (5, b""), (6, []), (6, [b"x" * 70_000] * 5), (7, [[9, "dropped", "empty", b"", None, []]]),
-        (7, [[1, "no such", "empty", b"", None, []]] * 2), (8, b""), (8, b"SFK1" + b"\xff" * 33),
+        (7, [[1, "no such", "empty", b"", None, []]] * 2),
+        (7, [[1, "dropped", "tombstone", b"", [b"a"], [b"scope"]]]),
+        (8, b""), (8, b"SFK1" + b"\xff" * 33),
         (9, [b"a"]), (10, [-1]), (3, None), (0, b"short"),
     ):  # fmt: skip
         spoiled = [*fields]
@@ -179,3 +181,12 @@ def test_sketches_whose_samples_are_no_sets_are_refused():
         spoiled = replace(one, sketches=replace(one.sketches, contents=contents))
         with pytest.raises(BadRange, match="samples"):
             read(encode_sketches(spoiled))
+
+
+def test_a_tombstone_keeps_its_scope_where_the_scheme_has_one():
+    scoped = Scheme(20, 5, digests=("scope /tenant",))
+    others = {0: replace(OTHERS[1], scope=("x",)), 1: replace(OTHERS[1], scope=(None,))}
+    one = SketchRange(MARK, 0, 0, 2, np.arange(2), np.arange(2), (), others)
+    assert read(encode_sketches(one), scoped).others == others
+    with pytest.raises(BadRange, match="scopes of another scheme"):
+        read(encode_sketches(one))

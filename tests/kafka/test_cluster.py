@@ -90,7 +90,9 @@ def test_kills_of_edges_and_judges_change_no_verdict(make_stage: Make) -> None:
     assert judge(record_run(stage), {0: history}, whole=True) == []
 
 
-def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -> None:
+def test_one_process_becomes_a_cluster_and_one_process_again(
+    make_stage: Make,
+) -> None:
     """Its index and changelog go with it, and it refuses to begin while an edge owes records."""
     story = records(texts(random.Random(9), 300))
     alone, stage = make_stage(), make_stage()
@@ -112,7 +114,17 @@ def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -
     drain(stage, [judging, second])
     for process in (second, judging):
         assert process.terminate() == 0, process.told("did not end well")
+    more = records(texts(random.Random(10), 200), first=300)
+    for part in (more[:100], more[100:]):
+        alone.produce(part)
+        alone.run()
+    stage.produce(more[:100])
     stage.run(state="judge")
+    stage.produce(more[100:])
+    judging, third = start(stage, "judge"), start(stage, "edge")  # behind a hole of verdicts
+    drain(stage, [judging, third])
+    for process in (third, judging):
+        assert process.terminate() == 0, process.told("did not end well")
     assert bytes_of(stage) == bytes_of(alone)
 
 
