@@ -95,6 +95,7 @@ LIBRARIES = {
     "yaml": {"config"},
     "avro": {"documents"},
     "msgspec": {"documents", "matching", "kafka", "monitoring", "workers", "cluster"},
+    "xxhash": {"files"},  # sums of the lines that were judged
     "pyarrow": {"files"},  # rows of Parquet, and snappy
     "zstandard": {"files"},
 }

@@ -83,6 +83,7 @@ class Engine:
             size=self.batch.bytes,
             boundary=known.lines + 1,
             summed=self.sources.kept,
+            like=known.digest,
         )
         prepare = partial(self.preparing.prepare, partition=number)
         turns = some_ahead if self.ahead else at_once

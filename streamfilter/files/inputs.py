@@ -280,7 +280,11 @@ class SeedFile:
         done, digest, batch = 0, "", self.config.batch
         with closing(open_input(self.path, self.config, self.reader, name=self.name)) as input_:
             for stretch in input_.stretches(
-                documents=batch.documents, size=batch.bytes, boundary=seed.lines + 1, summed=True
+                documents=batch.documents,
+                size=batch.bytes,
+                boundary=seed.lines + 1,
+                summed=True,
+                like=seed.digest,
             ):
                 done, digest = stretch.end - 1, stretch.digest
                 if done == seed.lines and digest != seed.digest:

@@ -28,7 +28,7 @@ class Known:
 
     name: str
     lines: int = 0
-    digest: str = ""  # BLAKE2b-128 of its first ``lines`` lines
+    digest: str = ""  # of its first ``lines`` lines: XXH3-128; of earlier versions BLAKE2b-128
 
 
 class Sources:

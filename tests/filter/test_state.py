@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,22 @@ def test_a_file_that_changed_under_its_index_is_refused(desk, change, capsys):
     assert desk.run(path, state="s") == 78
     assert "is not what it was" in capsys.readouterr().err
     assert desk.outputs == before
+
+
+def test_the_digest_of_an_earlier_version_is_compared_with_its_own_kind(desk: Desk, capsys) -> None:
+    lines = lines_of(stories(60))
+    path, table = write(desk.path / "in", lines[:40]), desk.path / "s" / "sources.json"
+    assert desk.run(path, state="s") == 0
+    known = json.loads(table.read_text())
+    assert known["sources"][0]["digest"].startswith("xxh3:")
+    old = blake2b(b"".join(line + b"\n" for line in lines[:40]), digest_size=16).hexdigest()
+    known["sources"][0]["digest"] = old
+    table.write_text(json.dumps(known))
+    write(path, lines)
+    assert desk.run(path, state="s") == 0
+    write(path, [lines[1], *lines[1:]])
+    assert desk.run(path, state="s") == 78
+    assert "is not what it was" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ class Stretch:
     end: int  # number of the line or row after the last one
     blank: int  # how many lines or rows are not records
     bytes_read: int  # stored (maybe compressed) bytes of the input read so far
-    digest: str  # digest of everything before ``end``, in hexadecimal; "" if none was requested
+    digest: str  # digest of everything before ``end``; "" if none was requested
 
 
 class Input(Protocol):
@@ -34,12 +34,19 @@ class Input(Protocol):
     name: str  # name of the input in the index
 
     def stretches(
-        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
+        self,
+        *,
+        documents: int,
+        size: int,
+        boundary: int = 0,
+        summed: bool = False,
+        like: str = "",
     ) -> Iterator[Stretch]:
         """Yield at most *documents* records at a time; *size* bytes close a stretch earlier.
 
         No stretch crosses the line or row *boundary*. If *summed*, each has a digest of what was
-        read. A damaged file raises `BrokenInput`, which says how far it can be read.
+        read, of the same kind as the digest *like*. A damaged file raises `BrokenInput`, which
+        says how far it can be read.
         """
         ...
 

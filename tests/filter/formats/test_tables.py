@@ -73,7 +73,7 @@ def test_what_was_read_is_summed_up_for_a_memory_and_for_no_one_else(desk, forma
             *_, last = rows.stretches(documents=25, size=1 << 20, summed=summed)
             return last.digest
 
-    assert (digest(summed=False), len(digest(summed=True))) == ("", 32)
+    assert (digest(summed=False), len(digest(summed=True)) >= 32) == ("", True)
 
 
 @formats
