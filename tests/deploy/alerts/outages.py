@@ -87,6 +87,7 @@ def _shown(instance: str, process: Process) -> list[tuple[str, str, Minutes]]:
         ("streamfilter_index_bytes", labels, here(lambda _: 1e10)),
         ("streamfilter_index_expected_bytes", labels, here(lambda _: 5e10)),
         ("streamfilter_disk_free_bytes", labels, here(lambda _: 1e11)),
+        ("streamfilter_rocksdb_front_pass_rate", labels, here(lambda _: 0.001)),
         ("streamfilter_changelog_surplus_records", labels, here(lambda _: 0)),
         ("streamfilter_backup_every_seconds", labels, here(lambda _: 3600)),
         ("streamfilter_backup_last_timestamp_seconds", labels, here(lambda t: 60 * t)),
