@@ -23,7 +23,7 @@ from itertools import count
 import numpy as np
 
 from streamfilter.entities.held_out import pools_of
-from streamfilter.index.protocol import Additions, Documents, Index
+from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.matching.blocking.candidates import collect
 from streamfilter.matching.blocking.forgetting import NEVER, NO_TOMBSTONES, Forgetting
 from streamfilter.matching.blocking.known_names import SharedNames
@@ -196,6 +196,7 @@ class _Rounds:
         self._locate, self._first, self._stored = locate, first_ordinal, found.stored
         self._verifier = Verifier(found.stored, ours.contents, policy, first_ordinal, found.limited)
         present, buckets, cap = found.present, found.buckets, found.bucket_cap
+        self._probed: Buckets | None = buckets  # None: the write must read the buckets itself
         shared = present if found.new else np.zeros_like(present)
         self._overlay = Overlay(
             sketches.keys,
@@ -229,6 +230,8 @@ class _Rounds:
         """Decide all rows: those that can be remembered are unique."""
         self._unique, self._undecided = self._remembers.copy(), np.zeros(len(self._ours), np.bool_)
         self._decisions = [self._unmatched[each] for each in self._judged.tolist()]
+        # The buckets of a row whose text is known were not probed: it was a duplicate so far.
+        self._probed = None
 
     def _take_known_names(self, same_name: I64) -> None:
         """Decide the rows with a name that the index knows; others may share one in the batch."""
@@ -286,7 +289,7 @@ class _Rounds:
 
     def _additions(self, rows: I64) -> Additions:
         """Return what is remembered of *rows*. A record of too few fields is listed for no band."""
-        everything = Additions(self._ours, self._sketches.keys, self._found.buckets)
+        everything = Additions(self._ours, self._sketches.keys, self._probed)
         added = everything.at(rows)
         documents = added.documents
         sizes = documents.contents.set_sizes

@@ -115,6 +115,16 @@ def test_a_directory_or_pattern_names_its_files(stage, monkeypatch, capsys):
     assert counts(capsys)["records"] == 0, "they are the seeds that they were"
 
 
+def test_trusted_copies_take_no_earlier_document_out_of_its_buckets(stage):
+    path = archive(stage, [f"one story of which number {n} is a version" for n in range(20)])
+    for name in ("a", "b"):
+        assert seed(stage, path, "--trust", "--name", name) == 0
+    lived = index_of(stage)
+    shutil.rmtree(stage.directory / "state")
+    assert seed(stage, path, "--trust", "--name", "b") == 0
+    assert index_of(stage) == lived, "restored from the changelog"
+
+
 def test_a_service_of_avro_values_takes_an_archive_of_lines(stage, capsys):
     wire = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
     assert seed(stage, archive(stage), input=wire) == 0
