@@ -208,15 +208,15 @@ class _Rounds:
             kept=found.kept,
         )
         judged: Flags = np.asarray(present.any(axis=1))
-        self._undecided = self._judged = judged
+        self._undecided = judged
         self._shared_names: SharedNames | None = None
         self._unique = np.zeros(len(ours), np.bool_)  # (n,) of unsettled rows a guess
         self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
         """(n,) counts of `Asked`, for settled rows."""
         self._too_old = found.too_old.copy()
         """(n,) candidates that are too old to match; those of the batch for settled rows."""
-        self._unmatched = SHORT.get(policy.short_text, UNIQUE), UNIQUE
-        self._decisions = [self._unmatched[each] for each in judged.tolist()]
+        short = SHORT.get(policy.short_text, UNIQUE)
+        self._decisions = [UNIQUE if each else short for each in judged.tolist()]
         self._remembers: Flags = judged | found.kept
         """(n,) rows that are remembered if nothing makes them duplicates."""
         self._by_id = policy.by_id
@@ -227,9 +227,8 @@ class _Rounds:
         """Undecided row → the earlier rows that match it; `STORED` for documents of the index."""
 
     def trust(self) -> None:
-        """Decide all rows: those that can be remembered are unique."""
+        """Decide all rows: those that can be remembered are unique. A known name stays one."""
         self._unique, self._undecided = self._remembers.copy(), np.zeros(len(self._ours), np.bool_)
-        self._decisions = [self._unmatched[each] for each in self._judged.tolist()]
         # The buckets of a row whose text is known were not probed: it was a duplicate so far.
         self._probed = None
 

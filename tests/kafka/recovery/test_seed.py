@@ -116,13 +116,23 @@ def test_a_directory_or_pattern_names_its_files(stage, monkeypatch, capsys):
 
 
 def test_trusted_copies_take_no_earlier_document_out_of_its_buckets(stage):
-    path = archive(stage, [f"one story of which number {n} is a version" for n in range(20)])
+    path = archive(stage, [f"one story that this is version {n} of" for n in range(20)])
     for name in ("a", "b"):
         assert seed(stage, path, "--trust", "--name", name) == 0
-    lived = index_of(stage)
+    before = index_of(stage)
     shutil.rmtree(stage.directory / "state")
     assert seed(stage, path, "--trust", "--name", "b") == 0
-    assert index_of(stage) == lived, "restored from the changelog"
+    assert index_of(stage) == before, "restored from the changelog"
+
+
+def test_a_trusted_document_with_a_known_id_is_counted_as_a_duplicate(stage, capsys):
+    path = archive(stage, [f"one story that this is version {n} of" for n in range(5)])
+    once = {"known_id": "duplicate"}
+    assert seed(stage, path, "--trust", "--name", "a", input=once) == 0
+    assert counts(capsys)["added"] == 5
+    assert seed(stage, path, "--trust", "--name", "b", input=once) == 0
+    found = counts(capsys)
+    assert (found["added"], found["duplicates"], found["not_judged"]) == (0, 5, 0)
 
 
 def test_a_service_of_avro_values_takes_an_archive_of_lines(stage, capsys):
