@@ -99,10 +99,11 @@ def refuse_unforwarded(factory: TaskFactory) -> None:
     try:
         partitions = factory.partitions.layout.partitions
         judged, forwarded = (each.committed(partitions) for each in groups)
+        by_judge = groups[0].noted(partitions)  # the others: one process went on since
     finally:
         for each in groups:
             each.close()
-    if owed := {p: o for p, o in forwarded.items() if o < judged.get(p, 0)}:
+    if owed := {p: o for p, o in forwarded.items() if p in by_judge and o < judged[p]}:
         raise start_checks.refuse_owed(plan.names, owed)
 
 

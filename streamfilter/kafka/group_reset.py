@@ -58,6 +58,8 @@ class Found:
         lines += [f"  the records of topic {n}, {counted(o, 'offset')}" for n, o in emptied.items()]
         state = "and its offsets" if self.group else "is not there"
         lines.append(f"  the group {config.kafka.group} {state}")
+        if config.cluster.enabled:
+            lines.append(f"  the group {config.edge_group} and its offsets, if it is there")
         lines += [f"  the index in {place}" for place in places] or [
             f"  there is no index in {config.index.path}"
         ]
