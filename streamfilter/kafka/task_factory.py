@@ -203,6 +203,7 @@ class TaskFactory:
             source=log,
             sink=self.sink(replace(topics, beside=beside), changelog),
             incoming=Received(),
+            breaker=Breaker(1.0),  # each edge has its own: one that fails must not stop the others
             forwarder=VerdictWriter(
                 log, config.verdicts_topic, own_ids=config.output.mode == "shadow"
             ),

@@ -148,3 +148,17 @@ def test_a_lost_topic_of_sketches_and_a_hostile_range_are_worked_through(make_st
     assert 'dropped_total{reason="other_version"} 1' in metrics
     assert "a sketch range is not used" in judging.log.read_text()
     assert len(verdicts(stage)) == 200
+
+
+def test_the_breaker_of_an_edge_stops_that_edge_alone(make_stage: Make) -> None:
+    stage = make_stage(partitions=2)
+    judging = start(stage, "judge")
+    judging.wait_for_state("running")
+    first = start(stage, "edge")
+    stage.produce([Input(b"{") for _ in range(400)])
+    first.wait_for_state("paused:dead_letters")
+    assert first.terminate() == 0, first.told("did not end well")
+    second = start(stage, "edge")
+    stage.produce(records(texts(random.Random(3), 200), partitions=2))
+    drain(stage, [judging, second])
+    assert judging.status()["state"] == "running"
