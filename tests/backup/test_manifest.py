@@ -53,7 +53,7 @@ def refused(manifest: Path, tmp_path: Path) -> str:
 def test_a_file_name_that_no_backup_has_is_refused(manifest, tmp_path, name):
     """The name's sum is that of a file in the target: only its name is wrong."""
     (tmp_path / "deep" / ".profile").write_text("export PATH=/evil")
-    edited(manifest, lambda index: index["files"].update({name: index["files"].pop("CURRENT")}))
+    edited(manifest, lambda index: index["files"].update({name: index["files"]["CURRENT"]}))
     assert "is no file of a backup" in refused(manifest, tmp_path)
 
 
@@ -69,7 +69,9 @@ def test_more_files_than_any_index_has_and_impossible_sizes_are_refused(manifest
     edited(manifest, lambda index: index.update(files=many))
     assert "more than 200,000" in refused(manifest, tmp_path)
     for size in (-1, 1 << 60, True, 1.5, "7"):
-        edited(manifest, lambda index, size=size: index.update(files={"a": [size, "0" * 128]}))
+        edited(
+            manifest, lambda index, size=size: index.update(files={"CURRENT": [size, "0" * 128]})
+        )
         assert "is no count" in refused(manifest, tmp_path)
 
 

@@ -153,8 +153,8 @@ def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
     """The last record of a batch of three or more is forgotten."""
     real = forwarding.Forwarder.written
 
-    def written(self: Any, decided: Any) -> list[Outgoing]:
-        leaving = real(self, decided)
+    def written(self: Any, *batch: Any) -> list[Outgoing]:
+        leaving = real(self, *batch)
         return leaving[:-1] if len(leaving) > 2 else leaving
 
     patch.setattr(forwarding.Forwarder, "written", written)

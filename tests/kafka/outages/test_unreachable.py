@@ -131,7 +131,7 @@ def test_a_start_ends_when_its_time_is_up_and_says_why(silent: bool) -> None:
     config = load_config((), {}, ["kafka.start_timeout=5s"])
     admin: Any = SimpleNamespace(list_topics=list_topics, poll=lambda _: 0)
     unreachable.hear("127.0.0.1:1/bootstrap: Connection refused (after 7ms in state CONNECT)")
-    start = service_start._Start(config, Health(bound_seconds=30), lambda: False, clock)
+    start = service_start.Start(config, Health(bound_seconds=30), lambda: False, clock)
     with pytest.raises(Temporary) as stop:
         start.patiently(service_start.patient_look(config, admin, clock))
     assert (

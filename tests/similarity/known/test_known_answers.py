@@ -279,7 +279,7 @@ def test_agreeing_slots_and_their_share_are_the_same_question():
 
 def test_the_planner_gives_the_most_selective_shape_in_either_layout():
     assert plan(0.8, slots=128, recall=0.99) == Shape(16, 6, 128)
-    assert plan(0.8, slots=128, recall=0.99, also=[(0.5625, 0.95)]) == Shape(32, 4, 128)
+    assert plan(0.8, slots=128, recall=0.99, also=((0.5625, 0.95),)) == Shape(32, 4, 128)
     with pytest.raises(ValueError, match="cannot reach recall"):
         plan(0.05, slots=8, recall=0.999)
     random = plan(0.8, slots=128, recall=0.99, layout="random")
