@@ -25,22 +25,17 @@ if TYPE_CHECKING:
     )
     from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 
-_FROM = {
-    "collection.collection": ("DeduplicatorClosed", "Duplicate", "Pair"),
-    "collection.deduplicator": ("Deduplicator",),
-    "collection.unique": ("unique",),
-    "index.errors": (
-        "DiskFull",
-        "IndexDamaged",
-        "IndexFault",
-        "IndexForked",
-        "IndexLocked",
-        "IndexMismatch",
-        "IndexRefused",
-        "IndexUnavailable",
-    ),
-    "similarity.scheme": ("Normalisation", "Scheme", "Shingling"),
+_ELSEWHERE = {
+    "Deduplicator": "collection.deduplicator",
+    "DeduplicatorClosed": "collection.collection",
+    "Duplicate": "collection.collection",
+    "Normalisation": "similarity.scheme",
+    "Pair": "collection.collection",
+    "Scheme": "similarity.scheme",
+    "Shingling": "similarity.scheme",
+    "unique": "collection.unique",
 }
+"""Where a name is defined; all others are faults of an index."""
 
 __all__ = [
     "Deduplicator",
@@ -67,7 +62,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for and no sooner: `import streamfilter` stays cheap."""
-    for module, names in _FROM.items():
-        if name in names:
-            return getattr(importlib.import_module(f"streamfilter.{module}"), name)
+    if name in __all__:
+        module = _ELSEWHERE.get(name, "index.errors")
+        return getattr(importlib.import_module(f"streamfilter.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

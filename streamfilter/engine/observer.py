@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 
 from streamfilter.engine.ports import Clock, Moves
@@ -142,7 +142,7 @@ class Observer:
         """Show the state of the process; log a change."""
         before, now = self.health.status, self.clock.monotonic()
         if self._totals is not None:
-            self._totals.log(now, self._counts())
+            self._totals.log(now, self._counts)
         if state is not State.STARTING or before.state is not State.STARTING:
             self._begun = now
         worth = not detail or state is not State.STARTING or now - self._begun >= START_SECONDS
@@ -210,7 +210,7 @@ class Totals:
     def __init__(self, metrics: Metrics, now: float) -> None:
         self._metrics, self._at, self._read = metrics, now, 0
 
-    def log(self, now: float, others: Mapping[str, int]) -> None:
+    def log(self, now: float, others: Callable[[], Mapping[str, int]]) -> None:
         """Log the totals and *others* if a minute has passed and records were read at all."""
         if now - self._at < SUMMARY_SECONDS:
             return
@@ -227,7 +227,7 @@ class Totals:
                 "duplicates": totals["duplicates"],
                 "dead_letters": totals["dead_letter"],
                 "dropped": totals["dropped"],
-                **others,
+                **others(),
             }
             words = ", ".join(f"{name} {count:,}" for name, count in fields.items())
             logger.info("totals: %s", words.replace("_", " "), extra=fields)
