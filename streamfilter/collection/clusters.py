@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from streamfilter.collection.collection import Likeness
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A centre (the cluster's first document) and the ids of the other members."""
+    """A centre (the cluster's first document) and the ids of the other members, at least one."""
 
     centre: str
     members: list[str] = field(default_factory=list)
@@ -27,18 +29,20 @@ class Stars:
 
     def __init__(self) -> None:
         self._stars: dict[int, Cluster] = {}  # by the ordinal of the centre
+        self._members: set[int] = set()  # every other document is a centre
 
-    def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
-        """Add a document with the earlier ones that it is *similar* to, the most similar first."""
-        for other in similar:
-            if other in self._stars:
-                self._stars[other].members.append(id_)
+    def add(self, similar: Sequence[Likeness]) -> None:
+        """Add a document by its likenesses to earlier ones, the most similar first."""
+        for each in similar:
+            if each.other_ordinal not in self._members:
+                star = self._stars.setdefault(each.other_ordinal, Cluster(each.other_id))
+                star.members.append(each.id)
+                self._members.add(each.ordinal)
                 return
-        self._stars[ordinal] = Cluster(id_)
 
     def clusters(self) -> list[Cluster]:
-        """Return the clusters with members."""
-        return [star for _, star in sorted(self._stars.items()) if star.members]
+        """Return the clusters, in the order of their centres."""
+        return [star for _, star in sorted(self._stars.items())]
 
 
 class Components:
@@ -49,12 +53,14 @@ class Components:
         self._first: dict[int, int] = {}
         """Union-find: an earlier ordinal of the component; the first document maps to itself."""
 
-    def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
-        """Add a document with the earlier ones that it is *similar* to."""
-        self._ids[ordinal] = id_
-        roots = sorted({ordinal, *map(self._root, similar)})
-        for each in roots:
-            self._first[each] = roots[0]
+    def add(self, similar: Sequence[Likeness]) -> None:
+        """Add a document by its likenesses to earlier ones."""
+        for each in similar:
+            for ordinal, id_ in ((each.other_ordinal, each.other_id), (each.ordinal, each.id)):
+                self._ids.setdefault(ordinal, id_)
+                self._first.setdefault(ordinal, ordinal)
+            first, second = sorted((self._root(each.other_ordinal), self._root(each.ordinal)))
+            self._first[second] = first
 
     def _root(self, ordinal: int) -> int:
         while (nearer := self._first[ordinal]) != ordinal:
@@ -63,7 +69,7 @@ class Components:
         return ordinal
 
     def clusters(self) -> list[Cluster]:
-        """Return the components with members, in input order."""
+        """Return the components, in the order of their first documents."""
         found: dict[int, Cluster] = {}
         for ordinal, id_ in sorted(self._ids.items()):
             root = self._root(ordinal)
@@ -71,7 +77,7 @@ class Components:
                 found[root] = Cluster(id_)
             else:
                 found[root].members.append(id_)
-        return [cluster for cluster in found.values() if cluster.members]
+        return list(found.values())
 
 
 CLUSTERS: dict[str, type[Stars] | type[Components]] = {"stars": Stars, "components": Components}

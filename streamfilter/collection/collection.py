@@ -77,6 +77,12 @@ class Likeness:
     same_text: bool
     same_field: str = ""
 
+    def pair(self, given: Callable[[str], Id] = str) -> Pair:
+        """Return the two as a caller sees them; *given* makes his id of a stored one."""
+        return Pair(
+            given(self.id), given(self.other_id), self.similarity, self.same_text, self.same_field
+        )
+
 
 class Collection:
     """Documents by id in an index that belongs to this collection alone."""

@@ -129,8 +129,7 @@ class Searches(Guarded):
         for _, rows in self._in_turn(self._opened.likenesses(policy)):
             for row in rows:
                 for each in row[:limit]:
-                    ids = given(each.id), given(each.other_id)
-                    yield Pair(*ids, each.similarity, each.same_text)
+                    yield each.pair(given)
 
     def clusters(self, *, kind: str = "stars", threshold: float | None = None) -> list[list[Id]]:
         """Return the clusters of similar documents, each with its first document in front.
@@ -141,10 +140,9 @@ class Searches(Guarded):
         if kind not in CLUSTERS:
             raise ValueError(f"kind is {kind!r:.60}; use {' or '.join(CLUSTERS)}")
         policy, groups = self._policy_at(threshold, stacklevel=2), CLUSTERS[kind]()
-        for documents, rows in self._in_turn(self._opened.likenesses(policy)):
-            ordinals = documents.ordinals.tolist()
-            for ordinal, name, row in zip(ordinals, documents.ids, rows, strict=True):
-                groups.add(ordinal, name, [each.other_ordinal for each in row])
+        for _, rows in self._in_turn(self._opened.likenesses(policy)):
+            for row in rows:
+                groups.add(row)
         return [[*map(self._ids.given, (c.centre, *c.members))] for c in groups.clusters()]
 
     def _given(self, likenesses: list[Likeness], limit: int | None = None) -> list[Duplicate]:

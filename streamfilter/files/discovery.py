@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import Any, cast
 
 from streamfilter.assembly import crew_for, policy_for, sketcher_for
 from streamfilter.collection.clusters import CLUSTERS, Cluster
-from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
+from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Pair
+from streamfilter.collection.rows import chunks
 from streamfilter.config.configuration import Config
 from streamfilter.files.inputs import check_evidence, documents_of, refuse
 from streamfilter.files.outputs import OutputFile
@@ -122,17 +122,16 @@ def discover(
         sketcher = sketcher_for(config.scheme(), seed=seed)
         sketch = partial(crew.sketch, sketcher)
         collection = Collection(state.index, sketcher, seed=seed, sketch=sketch)
-        for ordinals, ids in _added(
-            collection, documents_of(inputs, config, rejected=rejected, advanced=advanced)
-        ):
+        documents = documents_of(inputs, config, rejected=rejected, advanced=advanced)
+        for ordinals in _added(collection, documents):
             INTERRUPTION.obey()
             short = policy.judges_short
-            rows = collection.like_ordinals(ordinals, policy, earlier=True, short=short)
-            for ordinal, id_, found in zip(ordinals.tolist(), ids, rows, strict=True):
-                pairs += [_pair(each) for each in found]
-                groups.add(ordinal, id_, [each.other_ordinal for each in found])
+            for row in collection.like_ordinals(ordinals, policy, earlier=True, short=short):
+                pairs += [each.pair(_given) for each in row]
+                groups.add(row)
         count = len(collection)
-    return Discovery(count, broken, pairs, groups.clusters(), collection.overflows, clusters)
+    found = [Cluster(_given(c.centre), [*map(_given, c.members)]) for c in groups.clusters()]
+    return Discovery(count, broken, pairs, found, collection.overflows, clusters)
 
 
 def discover_stored(
@@ -150,40 +149,29 @@ def discover_stored(
     found: list[Cluster] = []
     for index, sketcher, policy in indexes:
         groups = CLUSTERS[clusters]()
-        met: set[int] = set()
         # A collection writes only in other methods.
         collection = Collection(cast(Index, index), sketcher, seed=b"")
         for documents, rows in collection.likenesses(policy):
             INTERRUPTION.obey()
-            for similar in filter(None, rows):
-                pairs += [
-                    Pair(each.id, each.other_id, each.similarity, each.same_text, each.same_field)
-                    for each in similar
-                ]
-                for each in similar:
-                    if each.other_ordinal not in met:
-                        groups.add(each.other_ordinal, each.other_id, [])
-                others = [each.other_ordinal for each in similar]
-                groups.add(similar[0].ordinal, similar[0].id, others)
-                met.update(others, [similar[0].ordinal])
+            for row in rows:
+                pairs += [each.pair() for each in row]
+                groups.add(row)
             advanced(len(documents))
         found += groups.clusters()
     count = sum(len(index) for index, _, _ in indexes)
     return Discovery(count, 0, pairs, found, 0, clusters)
 
 
-def _added(
-    collection: Collection, documents: Iterator[Document]
-) -> Iterator[tuple[I64, list[str]]]:
-    """Add *documents* a thousand at a time; yield their ordinals and ids."""
-    while chunk := list(islice(documents, BATCH_DOCUMENTS)):
-        ids = [each.id for each in chunk]
+def _added(collection: Collection, documents: Iterator[Document]) -> Iterator[I64]:
+    """Add *documents* a thousand at a time; yield their ordinals."""
+    for chunk in chunks(documents, BATCH_DOCUMENTS):
         first = len(collection)
         # Two records of a file may have one id; the collection needs names that differ.
-        named = [replace(each, id=f"{first + place} {each.id}") for place, each in enumerate(chunk)]
-        yield collection.put(named), ids
+        yield collection.put(
+            [replace(each, id=f"{first + n} {each.id}") for n, each in enumerate(chunk)]
+        )
 
 
-def _pair(found: Likeness) -> Pair:
-    own, other = (name.partition(" ")[2] for name in (found.id, found.other_id))
-    return Pair(own, other, found.similarity, found.same_text, found.same_field)
+def _given(name: str) -> str:
+    """Return the id of the document that `_added` has named."""
+    return name.partition(" ")[2]
