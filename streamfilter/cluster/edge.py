@@ -237,7 +237,7 @@ class Edge:
     def _member(self) -> Member | None:
         """Return our place in the group; None while we have none that could be fenced."""
         member = self._parts.member()
-        return member if member.generation >= 0 and member.member_id else None
+        return member if member.has_place else None
 
     def _sign(self, begun: Begun, timeout: float) -> bool:
         """Take records if there is room, and sign the batch that is sketched; return if it did."""

@@ -227,8 +227,7 @@ class EdgeStart:
         """Commit the positions of new partitions, before anything of them is signed."""
         while True:
             member = self._parts.member()
-            known = member.generation >= 0 and member.member_id
-            if known and transactions.run(Load(dict(verdicts)), member) is not None:
+            if member.has_place and transactions.run(Load(dict(verdicts)), member) is not None:
                 return
             yield State.STARTING, "the first transaction was aborted"
 
