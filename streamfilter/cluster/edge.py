@@ -24,7 +24,6 @@ from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.engine.batches.micro_batches import Intake
 from streamfilter.engine.batches.pace import Stopwatch
 from streamfilter.engine.filter_observer import Moved
-from streamfilter.engine.messages.forwarding import Forwarder
 from streamfilter.engine.parts import Parts, StepResult
 from streamfilter.engine.ports import Layout, Member, Membership, Moves, NotReady
 from streamfilter.engine.transaction import Load
@@ -47,12 +46,10 @@ LAG_SECONDS = 1.0
 class Edge:
     """Drives the partitions of one process. It is a `tasks.job.Job`."""
 
-    def __init__(self, plan: Plan, parts: Parts, edge: EdgeParts, forwarder: Forwarder) -> None:
-        self._plan, self._parts, self._edge, self._forwarder = plan, parts, edge, forwarder
+    def __init__(self, plan: Plan, parts: Parts, edge: EdgeParts) -> None:
+        self._plan, self._parts, self._edge = plan, parts, edge
         self._clock, self._observer = parts.clock, parts.observer
         self.doing: Doing = State.STARTING, ""
-        self.inputs: Positions = {}
-        """Input offsets that the open transaction commits beside those of the verdicts."""
         stuck = parts.bounds.stuck_seconds
         self._stall = StallDetector(parts.source, parts.clock, plan.names, seconds=stuck)
         self.restart()
@@ -91,7 +88,7 @@ class Edge:
         """Use the outputs' numbers of partitions from now on."""
         if layout != self._layout:
             self._layout = layout
-            self._forwarder.begin(layout)
+            self._parts.forwarder.begin(layout, b"")  # it names no index
 
     def beside(self, positions: Positions) -> Positions:
         """Return the input offsets to commit with the *positions* of the verdicts."""
@@ -192,7 +189,7 @@ class Edge:
         if not begun.signing.retract(_retracted(ready, outcomes)):
             return StepResult.RETRY
         decided = _decided(ready, outcomes)
-        leaving = self._forwarder.written(decided, {}, {})
+        leaving = self._parts.forwarder.written(decided, {}, {})
         watch.lap("produce")
         full = min(1.0, len(ready.records) / most)
         load = Load(ready.verdicts, leaving, None, ready.records, lambda: full)

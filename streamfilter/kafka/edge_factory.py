@@ -62,12 +62,11 @@ def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, acc
     sink = factory.sink(
         replace(verdicts, beside=beside), changelog, f"{config.edge_group}.{edge_name(config)}"
     )
-    forwarder = factory.forwarder()
     parts = factory.parts(plan, factory.source(topics, group), sink, changelog, membership.member)
     memory, metrics = config.memory, factory.observer.process.metrics
     edge = Edge(
         plan,
-        replace(parts, forwarder=forwarder, trimming=None),
+        parts,
         EdgeParts(
             verdicts=source,
             noted=source.noted,
@@ -81,7 +80,6 @@ def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, acc
             pending=config.cluster.pending,
             pending_bytes=memory.index_cache + memory.memtable + memory.miss_filter,
         ),
-        forwarder,
     )
     return edge
 

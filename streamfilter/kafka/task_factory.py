@@ -234,7 +234,7 @@ class TaskFactory:
                 Refusals(self.destinations.compacted),
                 self.crew,
             ),
-            forwarder=self.forwarder(),
+            forwarder=self._forwarder(),
             rules=Rules(policy_for(config), inputs.locate),
             bounds=_bounds(config, self.tasks),
             breaker=Breaker(config.limits.dead_letter_share),
@@ -320,8 +320,7 @@ class TaskFactory:
     def _watched(self, properties: Callable[[Config], dict[str, Any]], role: str) -> dict[str, Any]:
         return self.observer.process.statistics.watched(properties(self.config), role)
 
-    def forwarder(self) -> Forwarder:
-        """Return what makes the output records."""
+    def _forwarder(self) -> Forwarder:
         config = self.config
         style = Style(
             shadow=config.output.mode == "shadow",

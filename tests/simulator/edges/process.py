@@ -9,7 +9,6 @@ from streamfilter.assembly import sketcher_for
 from streamfilter.cluster.edge import Edge, OneEdge
 from streamfilter.cluster.edge_start import EdgeParts
 from streamfilter.cluster.judge import Received, SketchLog, VerdictWriter
-from streamfilter.engine.messages.forwarding import Forwarder
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Membership
 from streamfilter.index.directory.identity import decode_identity
@@ -137,8 +136,7 @@ class EdgeProcess(Process):
             pending=PENDING,
             counted=world.counted,
         )
-        assert isinstance(parts.forwarder, Forwarder)
-        edge = Edge(plan, replace(parts, source=source, sink=sink), edge_parts, parts.forwarder)
+        edge = Edge(plan, replace(parts, source=source, sink=sink), edge_parts)
 
         def beside(positions: Positions) -> dict[Any, int]:
             return {(EDGES, INPUT, p): offset for p, offset in edge.beside(positions).items()}
