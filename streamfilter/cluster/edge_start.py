@@ -24,7 +24,7 @@ from streamfilter.engine.messages.changelog import writer_of
 from streamfilter.engine.messages.changelog_header import HEADER, decode_header, kind_of
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import RecordSource
-from streamfilter.engine.start_checks import Refusal
+from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.writer_check import WriterCheck
 from streamfilter.index.directory.identity import Identity, differences, mismatch
@@ -246,6 +246,3 @@ class EdgeStart:
 def _read(source: RecordSource, last: Positions) -> set[int]:
     """Return the partitions that were read up to their *last* offset."""
     return {p for p, offset in source.reached().items() if offset >= last[p]}
-
-
-BEGIN_ANEW = start_checks.BEGIN_ANEW

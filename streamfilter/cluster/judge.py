@@ -22,7 +22,6 @@ from streamfilter.cluster.acceptance import Acceptance, acceptance
 from streamfilter.cluster.ranges import (
     ALONE,
     NO_CAUSE,
-    RANGE_BYTES,
     BadRange,
     SketchRange,
     VerdictRange,
@@ -285,7 +284,7 @@ class VerdictWriter:
         for p, end in after.items():
             if end > before[p]:
                 for whole in self._ranges(decided, rows.get(p, []), before[p], end):
-                    messages = in_messages(whole, encode_verdicts, RANGE_BYTES)
+                    messages = in_messages(whole, encode_verdicts)
                     leaving += (self._outgoing(p, message) for _, message in messages)
         self._sent = {p: cause for p, cause in self._log.owed.items() if p in after}
         none = np.zeros(0, np.int64)

@@ -20,7 +20,6 @@ from typing import Protocol
 import numpy as np
 
 from streamfilter.cluster.ranges import (
-    RANGE_BYTES,
     SketchRange,
     VerdictRange,
     encode_sketches,
@@ -61,11 +60,10 @@ class Signing:
         self._retracting: dict[tuple[int, int], int] = {}  # by place: its message, not delivered
         self._retracted: set[tuple[int, int]] = set()
 
-    def sign(self, prepared: Prepared, begun: Positions) -> int:
-        """Send the sketch ranges of a batch that was taken at *begun*; return the records."""
+    def sign(self, prepared: Prepared, begun: Positions) -> None:
+        """Send the sketch ranges of a batch that was taken at *begun*."""
         records = prepared.records
         places = [(each.source.number, each.source.offset) for each in records]
-        count = 0
         for p in sorted({p for p, _ in places}):
             if self.signed[p] < begun[p]:
                 continue  # a resume came meanwhile: the batch begins behind what is to be signed
@@ -73,8 +71,6 @@ class Signing:
             last = bisect_left(places, (p + 1, 0))
             if first < last:
                 self._send(self._range(prepared, p, first, last))
-                count += last - first
-        return count
 
     def _range(self, prepared: Prepared, p: int, first: int, last: int) -> SketchRange:
         records, batch = prepared.records[first:last], prepared.batch
@@ -96,7 +92,7 @@ class Signing:
 
     def _send(self, whole: SketchRange) -> None:
         p = whole.partition
-        for _, message in in_messages(whole, encode_sketches, RANGE_BYTES):
+        for _, message in in_messages(whole, encode_sketches):
             number = self._signer.send(p, message)
             self._first.setdefault(p, number)
         self.signed[p] = whole.end
@@ -163,11 +159,7 @@ class Signing:
         """Ask the judge where no verdict came for a while; return the partitions."""
         self._note_delivered()
         now = self._clock.monotonic()
-        late = [
-            p
-            for p, end in self.signed.items()
-            if end > self._judged[p] and now - self._quiet.get(p, now) >= INQUIRE_SECONDS
-        ]
+        late = [p for p in self.outstanding() if now - self._quiet.get(p, now) >= INQUIRE_SECONDS]
         for p in late:
             end = self.signed[p]
             inquiry = SketchRange(self._mark, p, end, end, _NONE, _NONE)

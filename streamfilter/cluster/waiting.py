@@ -84,10 +84,6 @@ class PendingRecords:
             ranges and ranges[0][1].end > self.reached[p] for p, ranges in self._ranges.items()
         )
 
-    def oldest(self) -> list[Record]:
-        """Return the oldest waiting record of each partition."""
-        return [records[0] for records in self._records.values() if records]
-
     def ready(self, count: int) -> Ready:
         """Return what can be forwarded, whole ranges, at least *count* records if there are any."""
         found = Ready(dict(self.verdicts), dict(self.inputs))

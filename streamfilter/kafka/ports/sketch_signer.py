@@ -64,7 +64,3 @@ class KafkaSigner:
             with suppress(KafkaException):
                 producer.purge()
                 producer.close()
-
-    def close(self) -> None:
-        """Close the producer without waiting: undelivered ranges are signed again."""
-        self._drop()
