@@ -70,6 +70,15 @@ class Story:
     def rng(self) -> random.Random:
         return self.world.rng
 
+    @property
+    def everybody(self) -> list[Process]:
+        """Return who takes turns: those that own the changelog's tasks, and edges if any."""
+        return self.processes
+
+    def may_start(self, process: Process) -> bool:
+        """Return whether the process could begin."""
+        return True
+
     def run(self) -> None:
         """Live the story, and judge it."""
         self._open()
@@ -133,10 +142,10 @@ class Story:
             events.befall(self)
         if self.left and rng.random() < 0.3:
             self.append()
-        for process in self.processes:
-            if process.life is None and rng.random() < 0.3:
+        for process in self.everybody:
+            if process.life is None and self.may_start(process) and rng.random() < 0.3:
                 process.start(accept_positions=self.accept)
-        if free := [process for process in self.processes if process.free]:
+        if free := [process for process in self.everybody if process.free]:
             rng.choice(free).turn()
         if rng.random() < 0.2:
             self.watcher.read()
@@ -180,7 +189,7 @@ class Story:
         else:
             raise Failure("stuck", f"at {self.world.broker.offsets} of {self._ends()}")
         self._let_standbys_catch_up()
-        for process in self.processes:
+        for process in self.everybody:
             if process.up:
                 process.stop()
 
@@ -211,8 +220,8 @@ class Story:
     def round(self) -> None:
         """Let every process take a turn; start those that are down."""
         self.world.advance(0.01)
-        for process in self.processes:
-            if process.life is None:
+        for process in self.everybody:
+            if process.life is None and self.may_start(process):
                 process.start(accept_positions=self.accept)
             if process.free:
                 process.turn()
@@ -299,9 +308,9 @@ def _arrivals(digests: tuple[str, ...], inputs: Sequence[Input]) -> Iterator[Arr
         yield arrival(each.name, sketch_of(each.text, each.values, digests))
 
 
-def run(seed: int, *, trace: bool = False) -> Result:
-    """Return how *seed* ends."""
-    story = Story(seed, trace=trace)
+def run(seed: int, *, trace: bool = False, kind: type[Story] = Story) -> Result:
+    """Return how *seed* ends in a world of this *kind*."""
+    story = kind(seed, trace=trace)
     failure = None
     try:
         story.run()

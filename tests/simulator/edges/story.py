@@ -1,14 +1,15 @@
 """One seed with edges and judges, from its start to its judgement."""
 
 import random
+from functools import partial
 
-from tests.simulator import events, oracle
+from tests.simulator import oracle, story
 from tests.simulator.cluster.broker import Partition
 from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.simulator.edges.process import EdgeProcess, JudgeProcess
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS, EdgeWorld
 from tests.simulator.process import Process
-from tests.simulator.story import Result, Story
+from tests.simulator.story import Story
 from tests.truth.changelog import Failure
 
 
@@ -52,32 +53,9 @@ class EdgeStory(Story):
         self.finish()
         self.judge()
 
-    def step(self) -> None:
-        world, rng = self.world, self.rng
-        world.advance(rng.choice((0.0, 0.01, 0.1)))
-        if not world.calm:
-            events.befall(self)
-        if self.left and rng.random() < 0.3:
-            self.append()
-        for process in self.everybody:
-            if process.life is None and self._may_start(process) and rng.random() < 0.3:
-                process.start()
-        if free := [process for process in self.everybody if process.free]:
-            rng.choice(free).turn()
-        if rng.random() < 0.2:
-            self.watcher.read()
-
-    def _may_start(self, process: Process) -> bool:
+    def may_start(self, process: Process) -> bool:
         """Return whether it could begin: until there is a changelog, an edge waits for it."""
         return process in self.judges or CHANGELOG in self.world.broker.topics
-
-    def round(self) -> None:
-        self.world.advance(0.01)
-        for process in self.everybody:
-            if process.life is None and self._may_start(process):
-                process.start()
-            if process.free:
-                process.turn()
 
     # What befalls edges alone; `events` has what befalls a judge.
 
@@ -111,34 +89,11 @@ class EdgeStory(Story):
         """Return where the edges stand: what lies before was forwarded."""
         return self.world.broker.offsets.get((EDGES, INPUT, p), 0)
 
-    @property
-    def done(self) -> bool:
-        broker = self.world.broker
-        if broker.unfinished or broker.undecided or CHANGELOG not in broker.topics:
-            return False
-        return all(self.position(p) >= end for p, end in self._ends().items())
-
     def judge(self) -> None:
         super().judge()
         counts = self.world.drops
         if counts["edge_signed_again_total"] > counts["lost"]:
             raise Failure("again", f"more is signed again than was lost: {dict(counts)}")
 
-    def finish(self) -> None:
-        try:
-            super().finish()
-        finally:
-            for edge in self.edges:
-                if edge.up:
-                    edge.stop()
 
-
-def run(seed: int, *, trace: bool = False) -> Result:
-    """Return how *seed* ends."""
-    story = EdgeStory(seed, trace=trace)
-    failure = None
-    try:
-        story.run()
-    except Failure as found:
-        failure = found
-    return Result(seed, failure, story.world.story, sum(story.world.drops.values()))
+run = partial(story.run, kind=EdgeStory)
