@@ -2,7 +2,7 @@ import pytest
 
 from tests.simulator.edges.planted import PLANTED
 from tests.simulator.edges.story import EdgeStory, run
-from tests.simulator.edges.world import EDGES
+from tests.simulator.edges.world import EDGES, VERDICTS
 
 QUICK, SLOW = 20, 120
 SEEDS_MAX = 60
@@ -43,35 +43,40 @@ def ended(seed: int) -> EdgeStory:
     return story
 
 
-def test_edges_whose_offsets_have_expired_refuse_to_forward_all_again():
-    story = ended(3)
+def forget(story: EdgeStory, *, topic: str | None = None) -> None:
+    """Let the edges' group lose its offsets of *topic*, or all."""
     offsets = story.world.broker.offsets
     for key in [key for key in offsets if isinstance(key, tuple) and key[0] == EDGES]:
-        del offsets[key]
+        if topic in (None, key[1]):
+            del offsets[key]
+
+
+def refusal(story: EdgeStory) -> str:
+    """Return why the first process does not go on after its start."""
     for _ in range(40):
         story.round()
-    assert "offsets have expired" in story.watcher.refusals[0]
+    return story.watcher.refusals[0]
+
+
+def test_edges_whose_offsets_have_expired_refuse_to_forward_all_again():
+    story = ended(3)
+    forget(story)
+    assert "offsets have expired" in refusal(story)
 
 
 def test_edges_refuse_a_topic_of_verdicts_that_was_deleted():
     story = ended(3)
-    offsets = story.world.broker.offsets
-    for key in [key for key in offsets if isinstance(key, tuple) and key[1] == "verdicts"]:
-        del offsets[key]
-    for _ in range(40):
-        story.round()
-    assert "the topic was deleted" in story.watcher.refusals[0]
+    forget(story, topic=VERDICTS)
+    assert "the topic was deleted" in refusal(story)
 
 
 def test_edges_refuse_verdicts_that_were_deleted_before_they_were_used():
     story = ended(3)
     offsets, topics = story.world.broker.offsets, story.world.broker.topics
-    p = next(key[2] for key in offsets if isinstance(key, tuple) and key[1] == "verdicts")
-    offsets[EDGES, "verdicts", p] = 0
-    topics["verdicts"][p].start = 1
-    for _ in range(40):
-        story.round()
-    assert "were deleted before they were used" in story.watcher.refusals[0]
+    p = next(key[2] for key in offsets if isinstance(key, tuple) and key[1] == VERDICTS)
+    offsets[EDGES, VERDICTS, p] = 0
+    topics[VERDICTS][p].start = 1
+    assert "were deleted before they were used" in refusal(story)
 
 
 def test_a_judge_refuses_a_rewind_of_its_group():
@@ -79,19 +84,16 @@ def test_a_judge_refuses_a_rewind_of_its_group():
     offsets = story.world.broker.offsets
     p = next(key for key, offset in offsets.items() if isinstance(key, int) and offset > 0)
     offsets[p] -= 1
-    for _ in range(40):
-        story.round()
-    assert "was rewound" in story.watcher.refusals[0]
+    assert "was rewound" in refusal(story)
 
 
 def test_rewound_edges_forward_the_same_again():
     story = ended(3)
     offsets, broker = story.world.broker.offsets, story.world.broker
     before = {name: len(broker.topics[name][0].cells) for name in ("unique", "duplicates")}
-    for key in [key for key in offsets if isinstance(key, tuple) and key[0] == EDGES]:
-        del offsets[key]
+    forget(story)
     for p in story.inputs:
-        offsets[EDGES, "verdicts", p] = 0
+        offsets[EDGES, VERDICTS, p] = 0
     for _ in range(200):
         story.round()
     assert not story.watcher.refusals
