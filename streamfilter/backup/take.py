@@ -63,16 +63,7 @@ def _copied(path: Path, name: str, store: Store, seed: bytes | None) -> Uploaded
         marker = Marker(view.identity.encode(), view.bucket_cap, complete=False, ids=view.ids)
         with file_errors(staging):
             _write_anew(view, staging / DATABASE_NAME)
-        copied = Copied(
-            name=name,
-            index_id=view.identity.index_id,
-            documents=len(view),
-            progress=view.progress,
-            marker=marker,
-            sums={},
-            made=time.time_ns() // 1_000_000,
-        )
-        return upload(store, staging / DATABASE_NAME, copied, Throttle())
+        return upload(store, staging / DATABASE_NAME, _about(view, name, marker), Throttle())
 
 
 @contextmanager
@@ -115,8 +106,12 @@ def snapshot(index: Index, path: Path, name: str) -> tuple[Path, Copied]:
     marker = read_marker(path)
     if marker is None:
         raise IndexDamaged(f"{path}: the marker is missing")
-    checkpoint = index.checkpoint()
-    copied = Copied(
+    return index.checkpoint(), _about(index, name, marker)
+
+
+def _about(index: Index | IndexView, name: str, marker: Marker) -> Copied:
+    """Return what the copy of *index* that is made now holds; its files are summed later."""
+    return Copied(
         name=name,
         index_id=str(json.loads(marker.identity)["index_id"]),
         documents=len(index),
@@ -125,4 +120,3 @@ def snapshot(index: Index, path: Path, name: str) -> tuple[Path, Copied]:
         sums={},
         made=time.time_ns() // 1_000_000,
     )
-    return checkpoint, copied
