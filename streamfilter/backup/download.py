@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 from streamfilter.backup import manifest
 from streamfilter.backup.manifest import FILES, OF_VERSION_1, Copied
 from streamfilter.backup.stores import DirectoryStore, MissingObject, Store
-from streamfilter.backup.upload import Throttle, is_whole
+from streamfilter.backup.upload import Throttle, checked, is_whole
 from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
     LOCK_NAME,
@@ -167,23 +166,17 @@ def _fetch_file(
     store: Store, copied: Copied, name: str, database: Path, throttle: Throttle
 ) -> None:
     """Download one file, and refuse it if it is not what the backup wrote."""
-    (size, total), summed, written = copied.sums[name], hashlib.blake2b(), 0
     source = copied.object_of(name)
+    otherwise = f"{store.where}/{source}: is not what the backup wrote; take another backup"
+    blocks = checked(throttle.paced(store.get(source)), *copied.sums[name], otherwise)
     try:
         with (database / name).open("xb") as copy:
-            for block in throttle.paced(store.get(source)):
-                summed.update(block)
-                written += copy.write(block)
-                if written > size:
-                    break
+            for block in blocks:
+                copy.write(block)
             copy.flush()
             os.fsync(copy.fileno())
     except MissingObject as fault:
         raise IndexDamaged(f"{fault} from the backup; take another backup") from fault
-    if (written, summed.hexdigest()) != (size, total):
-        raise IndexDamaged(
-            f"{store.where}/{source}: is not what the backup wrote; take another backup"
-        )
 
 
 def _refuse_small(path: Path, wanted: int) -> None:

@@ -120,24 +120,27 @@ def _send_missing(store: Store, database: Path, copied: Copied, throttle: Thrott
     for name, (size, total) in copied.sums.items():
         known = there.get(total)
         if known is None or known.size != size:
-            store.put(
-                copied.object_of(name), throttle.paced(_checked(database / name, size, total))
-            )
+            file = database / name
+            otherwise = f"{file}: was read twice, and differs; look at the disk"
+            blocks = checked(_blocks(file), size, total, otherwise)
+            store.put(copied.object_of(name), throttle.paced(blocks))
             there[total] = Stored(size, 0.0)
             sent += max(size, 1)
             kill_point("backup.file")
     return sent
 
 
-def _checked(file: Path, size: int, total: str) -> Iterator[bytes]:
-    """Yield the blocks of *file*; raise `IndexDamaged` at its end if it is not what was summed."""
+def checked(blocks: Iterable[bytes], size: int, total: str, otherwise: str) -> Iterator[bytes]:
+    """Yield *blocks*; at their end, or beyond *size*, raise `IndexDamaged` if they are others."""
     summed, read = hashlib.blake2b(), 0
-    for block in _blocks(file):
+    for block in blocks:
         summed.update(block)
         read += len(block)
         yield block
+        if read > size:
+            break
     if (read, summed.hexdigest()) != (size, total):
-        raise IndexDamaged(f"{file}: was read twice, and differs; look at the disk")
+        raise IndexDamaged(otherwise)
 
 
 def is_whole(copied: Copied, there: dict[str, Stored]) -> bool:
