@@ -58,11 +58,6 @@ class Copied:
         """Return the bytes of all its files."""
         return sum(size for size, _ in self.sums.values())
 
-    @property
-    def objects(self) -> dict[str, int]:
-        """Return the objects that hold its files, with their sizes."""
-        return {self.object_of(name): size for name, (size, _) in self.sums.items()}
-
     def object_of(self, file: str) -> str:
         """Return the name of the object that holds *file*."""
         if self.place == OF_VERSION_1:
@@ -81,9 +76,14 @@ class Copied:
             "backup": self.place,
         }
 
+    @property
+    def held(self) -> str:
+        """Return in words what it holds."""
+        size = f"{self.bytes / 1e6:,.1f} MB"
+        return f"{counted(self.documents, 'document')}, {size}{self.progress.as_of}"
+
     def __str__(self) -> str:
-        held = f"{counted(self.documents, 'document')}, {self.bytes / 1e6:,.1f} MB"
-        return f"{self.name}: {held}{self.progress.as_of}"
+        return f"{self.name}: {self.held}"
 
 
 @dataclass(frozen=True, slots=True)

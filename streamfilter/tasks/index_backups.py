@@ -199,9 +199,7 @@ class IndexBackups:
     def _fetched(self, copied: Copied) -> Script[bool]:
         """Download a backup; wait for room while the disk is full. False: it cannot be used."""
         note, label = self._observer.note, self._plan.label
-        note(f"{label} takes the backup {self._target.where}/{copied.place}: "
-             f"{counted(copied.documents, 'document')}, {copied.bytes / 1e6:,.1f} MB"
-             f"{copied.progress.as_of}")  # fmt: skip
+        note(f"{label} takes the backup {self._target.where}/{copied.place}: {copied.held}")
         locked_until = self._clock.monotonic() + LOCKED_SECONDS
         while True:
             full, trouble = "", ""
