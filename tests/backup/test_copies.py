@@ -185,23 +185,23 @@ def test_a_copy_of_a_damaged_index_is_refused(state: Path, store: Store) -> None
         newest(store)
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, object]]:
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, object]]:
     code = main([*arguments, "-o", "json"])
     return code, json.loads(capsys.readouterr().out)
 
 
 def test_the_verbs_copy_bring_back_and_tell_by_their_exit_code(state, tmp_path, capsys, store):
     again = str(tmp_path / "again")
-    assert told(capsys, "backup", "--state", str(state), "--to", store.where)[0] == 0
-    assert told(capsys, "restore", "--from", store.where, "--state", again)[0] == 0
-    code, answer = told(capsys, "verify", "--state", again)
+    assert answer_of(capsys, "backup", "--state", str(state), "--to", store.where)[0] == 0
+    assert answer_of(capsys, "restore", "--from", store.where, "--state", again)[0] == 0
+    code, answer = answer_of(capsys, "verify", "--state", again)
     documents = answer["indexes"][0]["documents"]
     assert (code, answer["whole"], documents) == (0, True, SIZE * BATCHES_OF_ALL)
     (tmp_path / "again" / DATABASE_NAME / "CURRENT").unlink()
-    code, answer = told(capsys, "verify", "--state", again)
+    code, answer = answer_of(capsys, "verify", "--state", again)
     assert (code, answer["whole"]) == (1, False)
     (tmp_path / "again" / "index.json").unlink()
-    assert told(capsys, "verify", "--state", again)[0] == 1
+    assert answer_of(capsys, "verify", "--state", again)[0] == 1
     assert main(["verify", "--state", str(tmp_path)]) == 78
     assert main(["backup", "--state", str(state)]) == 64
     assert "give --to TARGET" in capsys.readouterr().err

@@ -1,11 +1,8 @@
 """Answers that no store should give, owners that delete, clocks that go back: never a crash."""
 
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,38 +15,21 @@ from streamfilter.backup.upload import Stopped, Throttle
 from streamfilter.cli import main
 from streamfilter.index.errors import IndexFault, IndexRefused
 from streamfilter.index.rocks.rocks_index import RocksIndex
+from tests.backup.servers import Handler, serving
 from tests.backup.test_trouble import INDEX_ID, advance, index, no_grace, taken, target, whole
 
 __all__ = ["index", "no_grace"]
 
 
-@contextmanager
-def answering(status: int, body: bytes) -> Iterator[str]:
-    """Yield the address of a server that answers every request alike."""
+def alike(status: int, body: bytes) -> type[Handler]:
+    """Return what answers every request alike."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Alike(Handler):
         def answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(status)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(b"" if self.command == "HEAD" else body)
+            self.body()
+            self.reply(status, {"Content-Type": "text/html"}, body)
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return Alike
 
 
 @pytest.mark.parametrize(
@@ -60,7 +40,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 def test_what_speaks_no_s3_is_a_fault_and_no_bug(status, body, new_bucket, monkeypatch):
     """A portal or a proxy: the libraries raise KeyError, RecursionError and more."""
     store = store_at(new_bucket())
-    with answering(status, body) as address:
+    with serving(alike(status, body)) as address:
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         with pytest.raises(StoreUnreachable, match="cannot be used now"):
             store.put("a", [bytes(9 << 20)] * 2)

@@ -32,6 +32,7 @@ from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.errors import DiskFull, IndexFault
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
+from tests.backup.servers import Handler, serving
 from tests.index.damage.test_inspection import IDENTITY, changes, dump, inspected, opened
 from tests.support.s3 import SECRET
 
@@ -301,36 +302,29 @@ def test_what_a_store_answers_in_the_middle_of_an_upload_is_told_by_its_kind(
     code, status, fault, index, tmp_path, new_bucket, monkeypatch
 ):
     """The server answers two uploads, then refuses every further one in S3's own words."""
-    where = new_bucket()
-    server, port = refusing(os.environ["AWS_ENDPOINT_URL"], code, status)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-    try:
+    where, upstream = new_bucket(), os.environ["AWS_ENDPOINT_URL"]
+    with serving(refusing(upstream, code, status)) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         with pytest.raises(fault) as error:
             taken(tmp_path, where, index)
-    finally:
-        server.shutdown()
-        server.server_close()
     assert SECRET not in str(error.value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.upstream)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", upstream)
     assert whole(store_at(where)) == []
     again = taken(tmp_path, where, index)  # what was uploaded is not uploaded again
     assert again.sent < again.copied.bytes
     assert [each.place for each in whole(store_at(where))] == [again.copied.place]
 
 
-def refusing(upstream: str, code: str, status: int, *, after: int = 8):
+def refusing(upstream: str, code: str, status: int, *, after: int = 8) -> type[Handler]:
     """Return a proxy before the server that refuses all PUT requests but the first ones."""
-    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
-    class Proxy(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Proxy(Handler):
         seen = 0
 
-        def forward(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length) if length else None
+        def answer(self) -> None:
+            body = self.body() or None
             if self.command in ("PUT", "POST"):
                 Proxy.seen += 1
                 if Proxy.seen > after:
@@ -346,25 +340,7 @@ def refusing(upstream: str, code: str, status: int, *, after: int = 8):
             except HTTPError as error:
                 self.reply(error.code, dict(error.headers), error.read())
 
-        def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                if name.lower() not in ("content-length", "connection", "transfer-encoding"):
-                    self.send_header(name, value)
-            length = headers.get("Content-Length") if self.command == "HEAD" else None
-            self.send_header("Content-Length", length or str(len(body)))
-            self.end_headers()
-            self.wfile.write(b"" if self.command == "HEAD" else body)
-
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    server.upstream = upstream
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server, server.server_address[1]
+    return Proxy
 
 
 def test_a_full_disk_while_restoring_leaves_nothing_and_names_the_cure(index, tmp_path, capsys):
