@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamfilter.backup.download import restorable
+from streamfilter.backup.manifest import Copied
 from streamfilter.backup.targets import store_at
 from tests.kafka.recovery.test_standby import restored
 from tests.kafka.recovery.test_takeover import SETTINGS, replayed
@@ -63,19 +64,24 @@ def test_a_lost_disk_is_restored_from_s3_and_the_changelogs_tail_with_the_verdic
     assert found == replayed(make_stage, stage)
 
 
+def only_backup(stage: Stage, root: Path, *, seed: int) -> tuple[Path, Copied]:
+    """Return the manifest of the backup in *root* that a service of 100 documents has taken."""
+    target = f"file://{root}"
+    stage.produce(records(texts(random.Random(seed), 100)))
+    process = stage.start(state="one", **backed_up(target))
+    stage.drain(process)
+    wait_for_backup(process)
+    stage.end(process)
+    (copied,) = restorable(store_at(target))
+    return root / copied.place, copied
+
+
 def test_a_backup_ahead_of_the_changelog_or_of_another_index_is_not_taken(
     stage: Stage, make_stage: Callable[..., Stage], tmp_path: Path
 ) -> None:
     """Both are put under this index's name, as a careless hand or a lost changelog would."""
     target = f"file://{tmp_path}/backups"
-    stage.produce(records(texts(random.Random(SEED + 1), 100)))
-    process = stage.start(state="one", **backed_up(target))
-    stage.drain(process)
-    wait_for_backup(process)
-    stage.end(process)
-    store = store_at(target)
-    (copied,) = restorable(store)
-    manifest = tmp_path / "backups" / copied.place
+    manifest, copied = only_backup(stage, tmp_path / "backups", seed=SEED + 1)
     whole, end = manifest.read_text(), copied.progress.changelog_offset
 
     def planted(name: str, text: str) -> None:
@@ -105,13 +111,7 @@ def test_a_backup_that_holds_damage_is_taken_once_and_the_changelog_repairs_it(
 ) -> None:
     """The owner's disk was damaged before the copy: every sum is right, and RocksDB's are not."""
     target = f"file://{tmp_path}/backups"
-    stage.produce(records(texts(random.Random(SEED + 3), 100)))
-    process = stage.start(state="one", **backed_up(target))
-    stage.drain(process)
-    wait_for_backup(process)
-    stage.end(process)
-    (copied,) = restorable(store_at(target))
-    manifest = tmp_path / "backups" / copied.place
+    manifest, _ = only_backup(stage, tmp_path / "backups", seed=SEED + 3)
     fields = json.loads(manifest.read_text())
     files = fields["indexes"][0]["files"]
     for name in [each for each in files if each.endswith(".sst")]:
