@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -49,7 +48,7 @@ def command(
     Without --yes nothing is written. It shows each record, compared with the original it matched.
     """
     from streamfilter.kafka.corrections import releasing
-    from streamfilter.kafka.topic_reader import TopicReader
+    from streamfilter.kafka.topic_reader import TopicReaders
 
     spot = partition is not None and offset is not None
     if (partition is None) is not (offset is None) or (topic is not None and not spot):
@@ -61,8 +60,7 @@ def command(
     if spot and topic is None and config.input.several:
         raise click.UsageError("there are several input topics: name one by --topic")
     place = (topic, partition or 0, offset or 0) if spot else None
-    with ExitStack() as stack:
-        readers: dict[str, TopicReader] = {}
+    with TopicReaders(config) as readers:
 
         def view(side: SideRecord, record: Record) -> dict[str, Any]:
             original, there = None, "not in the input any more"
@@ -71,10 +69,7 @@ def command(
                 if "seed" in source.place:
                     there = str(source)
                 elif config.input.among([source.topic]):
-                    if source.topic not in readers:
-                        made = TopicReader(config, source.topic)
-                        readers[source.topic] = stack.enter_context(made)
-                    original = readers[source.topic].at(source.partition, source.offset)
+                    original = readers.at(source)
             return beside_original(config, record, original, place=there)
 
         verb = releasing(config, id=id_, matched=matched, place=place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from confluent_kafka.admin import AdminClient
@@ -23,7 +23,7 @@ from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import asked_once
 from streamfilter.kafka.ports.changelog import KafkaChangelog
 from streamfilter.kafka.ports.sink import KafkaSink
-from streamfilter.kafka.topic_reader import TopicReader
+from streamfilter.kafka.topic_reader import TopicReaders
 from streamfilter.kafka.topic_sample import no_topic
 from streamfilter.matching.verdict.side_records import CorrectionCounts, SideRecord
 from streamfilter.model import Reading, Record
@@ -43,39 +43,31 @@ Shown = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 class SideTopic:
     """Implements `corrections.SideLog`."""
 
-    config: Config
     admin: AdminClient
     topic: str
     since: datetime | None
     write: bool
     shown: Shown
-    stack: ExitStack
-    readers: dict[str, TopicReader] = field(default_factory=dict)
+    readers: TopicReaders
 
     def bounds(self) -> Bounds:
         """Return the records from the time on, to the end that a fence leaves.
 
         A preview opens no fence. It would wait for the transaction of a command that was killed.
         """
-        return self._reader(self.topic).bounds(self.admin, self.since, stable=not self.write)
+        reader = self.readers.of(self.topic)
+        return reader.bounds(self.admin, self.since, stable=not self.write)
 
     def records(self, bounds: Bounds) -> Iterator[Record]:
         """Yield the records in *bounds*, with progress."""
         length = sum(end - start for start, end in bounds.values())
         with self.shown(f"reading {self.topic}", length) as advanced:
-            yield from self._reader(self.topic).records(bounds, advanced)
+            yield from self.readers.of(self.topic).records(bounds, advanced)
 
     def original_of(self, side: SideRecord) -> Record | None:
         """Return the original from the input, if it may be it."""
-        source = side.source
-        found = self._reader(f"{source.topic}", "input").at(source.partition, source.offset)
+        found = self.readers.at(side.source)
         return found if found is not None and side.is_source(found) else None
-
-    def _reader(self, topic: str, role: str = "") -> TopicReader:
-        if role + topic not in self.readers:
-            reader = self.stack.enter_context(TopicReader(self.config, topic))
-            self.readers[role + topic] = reader
-        return self.readers[role + topic]
 
 
 def releasing(
@@ -130,7 +122,8 @@ def correct(
         reading,
     )
     with asked_once(cure=AGAIN), ExitStack() as stack:
-        log = SideTopic(config, admin, topic, since, write, shown, stack)
+        readers = stack.enter_context(TopicReaders(config))
+        log = SideTopic(admin, topic, since, write, shown, readers)
         correction = Correction(log, verb(around), seen)
         if not write:
             correction.preview()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 
 from confluent_kafka import IsolationLevel, KafkaError, Message, TopicPartition
@@ -21,7 +21,7 @@ from streamfilter.kafka.connection.one_shot_calls import (
 )
 from streamfilter.kafka.ports.source import record_of
 from streamfilter.kafka.topic_sample import no_topic
-from streamfilter.model import Record
+from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ConfigError, Temporary
 
@@ -140,6 +140,30 @@ class TopicReader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class TopicReaders:
+    """A reader of each topic that was asked for."""
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._stack = config, ExitStack()
+        self._readers: dict[str, TopicReader] = {}
+
+    def of(self, topic: str) -> TopicReader:
+        """Return the reader of *topic*: the same one each time."""
+        if topic not in self._readers:
+            self._readers[topic] = self._stack.enter_context(TopicReader(self._config, topic))
+        return self._readers[topic]
+
+    def at(self, source: Source) -> Record | None:
+        """Return the record at *source*; None if its topic does not have it (any more)."""
+        return self.of(source.topic).at(source.partition, source.offset)
+
+    def __enter__(self) -> TopicReaders:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
 
 
 @contextmanager
