@@ -48,12 +48,15 @@ def read_run(config: Config, reader: Reader) -> Run:
         for record in _records(config, topic)
     ]
     output, shadow = config.output, config.output.mode == "shadow"
-    placed: list[Placed] = []
-    raws = {each.source: each.raw for each in given}
-    released = _Released(output.duplicates, raws)
-    for topic in (*output.dead_letters, output.duplicates):
-        released = _Released(topic, raws)  # the last one counts: that of the duplicates
-        placed += [_set_aside(each) for each in released.without_notes(_records(config, topic))]
+    placed = [
+        _set_aside(record, found)
+        for topic in output.dead_letters
+        for record, found in _side_records(config, topic)
+        if not isinstance(found, Note)
+    ]
+    released = _Released(output.duplicates, {each.source: each.raw for each in given})
+    withheld = released.without_notes(_side_records(config, output.duplicates))
+    placed += [_set_aside(*each) for each in withheld]
     placed += [
         _forwarded(record, shadow)
         for record in _records(config, output.unique)
@@ -98,13 +101,16 @@ def _forwarded(record: Record, shadow: bool) -> Placed:
     In other modes the record is unchanged, and headers with our prefix came with the input.
     """
     if shadow and PREFIX + "match.id" in dict(record.headers):
-        return _set_aside(record)
+        return _set_aside(record, read_back(record))
     return Placed("unique", Verdict.UNIQUE, digest(record.value or b""))
 
 
-def _set_aside(record: Record) -> Placed:
+def _side_records(config: Config, topic: str) -> Iterator[tuple[Record, SideRecord | Note | None]]:
+    return ((record, read_back(record)) for record in _records(config, topic))
+
+
+def _set_aside(record: Record, found: SideRecord | Note | None) -> Placed:
     """Return a record of the duplicates topic, of any mode, or a dead letter."""
-    found = read_back(record)
     if not isinstance(found, SideRecord):
         raise BrokenInput(f"{record.source}: it is no record of streamfilter")
     raw = None if found.original is None else digest(found.original.value or b"")
@@ -129,16 +135,18 @@ class _Released:
         self._met: set[Source] = set()
         self._withheld: dict[Source, bytes | None] = {}
 
-    def without_notes(self, records: Iterable[Record]) -> Iterator[Record]:
+    def without_notes(
+        self, records: Iterable[tuple[Record, SideRecord | Note | None]]
+    ) -> Iterator[tuple[Record, SideRecord | None]]:
         """Yield the *records* of the side topic that are no notes."""
-        for record in records:
-            if isinstance(found := read_back(record), Note):
+        for record, found in records:
+            if isinstance(found, Note):
                 self._count += found.records
                 self._noted.add(record.source.partition, found.spans)
                 continue
             if found is not None:
                 self._withheld[record.source] = self._raws.get(found.source)
-            yield record
+            yield record, found
 
     def is_copy(self, record: Record) -> bool:
         """Return whether a record of the unique topic is the one copy of a noted one."""
