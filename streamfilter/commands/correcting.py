@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from streamfilter.commands import options
 from streamfilter.commands.options import added
 from streamfilter.commands.progress import progress
 from streamfilter.config.configuration import Config
-from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.side_records import CorrectionCounts, SideRecord
 from streamfilter.model import Record
 from streamfilter.process import standard
@@ -23,6 +22,9 @@ from streamfilter.stops import ExitCode, Stop, counted
 
 if TYPE_CHECKING:
     from streamfilter.kafka.corrections import MakeVerb
+
+View = Callable[[SideRecord, Record], tuple[str, dict[str, Any]]]
+"""Returns more about a record and its original: for people, and fields for programs."""
 
 SHOWN = 20
 """Most records that are shown one by one."""
@@ -44,14 +46,13 @@ class Corrected:
     done: str  # ``released`` or ``replayed``
     topic: str
     written: bool
-    tally: CorrectionCounts | None = None
-    records: list[dict[str, Any]] = field(default_factory=list)
-    views: list[str] = field(default_factory=list)  # of the same records, for people
+    tally: CorrectionCounts
+    records: list[dict[str, Any]]
+    views: list[str]  # of the same records, for people
 
     def as_json(self) -> dict[str, Any]:
         """Return it for programs."""
         tally = self.tally
-        assert tally is not None
         total = tally.noted + (tally.sent.total() if self.written else 0)
         return {
             "topic": self.topic,
@@ -67,7 +68,6 @@ class Corrected:
     def as_text(self) -> str:
         """Return it for people."""
         answer, tally = self.as_json(), self.tally
-        assert tally is not None
         would = "" if self.written else "would be "
         lines = [f"{n:,} {inline(label)}: {would}{self.done}" for label, n in tally.sent.items()]
         lines += [f"{n:,} {inline(why)}; stays" for why, n in tally.stays.items()]
@@ -86,38 +86,41 @@ def corrected(
     verb: MakeVerb,
     done: str,
     given: dict[str, Any],
-    view: Callable[[SideRecord, Record], dict[str, Any]] | None = None,
+    view: View | None = None,
 ) -> int:
-    """Send what the *verb* chooses of *topic*, or show it, and answer; return the exit code."""
+    """Send what the *verb* chooses of *topic*, or show it, and answer; return the exit code.
+
+    A preview shows the *view* of each record, too.
+    """
     from streamfilter.kafka.corrections import correct
 
     if given["yes"] and given["dry_run"]:
         raise click.UsageError("give --yes or --dry-run, not both")
-    answer, since = Corrected(done, topic, given["yes"]), given["since"]
+    write, since = given["yes"], given["since"]
+    records: list[dict[str, Any]] = []
+    views: list[str] = []
 
     def seen(side: SideRecord, original: Record | None, out: object) -> None:
-        if len(answer.records) < SHOWN:
-            shown = _shown(side, out)
-            if view is not None and original is not None and not answer.written:
-                shown |= view(side, original)
-            answer.records.append({k: v for k, v in shown.items() if k != "view"})
-            answer.views.append(_line(shown))
+        if len(records) < SHOWN:
+            records.append(_shown(side, out))
+            views.append(_line(side, out))
+            if view is not None and original is not None and not write:
+                text, more = view(side, original)
+                records[-1] |= more
+                views.append(text)
 
     with INTERRUPTION.listening():
-        answer.tally = tally = correct(
-            config, topic, verb, since=since, write=answer.written, seen=seen, shown=progress
-        )
+        tally = correct(config, topic, verb, since=since, write=write, seen=seen, shown=progress)
     if not (tally.sent or tally.stays or tally.before):
-        raise _nothing(topic, since, answer.done)
-    options.answer(answer, given["output"])
-    if not answer.written:
+        raise _nothing(topic, since, done)
+    options.answer(Corrected(done, topic, write, tally, records, views), given["output"])
+    if not write:
         standard.say("nothing was written; --yes does it")
     return SOME_STAY if tally.stays else ExitCode.OK
 
 
 def _shown(side: SideRecord, out: object) -> dict[str, Any]:
-    shown: dict[str, Any] = {"source": envelope.place(side.source)}
-    shown["stands_at"] = envelope.place(side.record.source)
+    shown: dict[str, Any] = {"source": side.source.place, "stands_at": side.record.source.place}
     if side.evidence is not None:
         match = side.evidence.matches[0] if side.evidence.matches else None
         shown |= {"id": side.evidence.id, "verdict": side.evidence.verdict.value}
@@ -127,16 +130,14 @@ def _shown(side: SideRecord, out: object) -> dict[str, Any]:
     return shown | {"stays": out if isinstance(out, str) else None}
 
 
-def _line(shown: dict[str, Any]) -> str:
-    source = "{topic}/{partition} at {offset}".format(**shown["source"])
-    if "code" in shown:
-        what = f"{shown['code']}, sent back {counted(shown['attempts'], 'time')} before"
+def _line(side: SideRecord, out: object) -> str:
+    if side.evidence is None:
+        what = f"{side.code}, sent back {counted(side.attempts, 'time')} before"
     else:
-        likeness = "" if shown["match_id"] is None else f" of {shown['match_id']}"
-        what = f"{shown['id']}, {shown['verdict']}{likeness}"
-    stays = f"; stays: {shown['stays']}" if shown["stays"] else ""
-    view = f"\n{shown['view']}" if shown.get("view") else ""
-    return f"{inline(f'{source}: {what}{stays}')}{view}"
+        likeness = f" of {side.evidence.matches[0].id}" if side.evidence.matches else ""
+        what = f"{side.evidence.id}, {side.evidence.verdict.value}{likeness}"
+    stays = f"; stays: {out}" if isinstance(out, str) else ""
+    return inline(f"{side.source}: {what}{stays}")
 
 
 def _nothing(topic: str, since: datetime | None, done: str) -> Stop:

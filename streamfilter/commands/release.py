@@ -62,7 +62,7 @@ def command(
     place = (topic, partition or 0, offset or 0) if spot else None
     with TopicReaders(config) as readers:
 
-        def view(side: SideRecord, record: Record) -> dict[str, Any]:
+        def view(side: SideRecord, record: Record) -> tuple[str, dict[str, Any]]:
             original, there = None, "not in the input any more"
             if side.evidence is not None and side.evidence.matches:
                 source = side.evidence.matches[0].source

@@ -75,7 +75,7 @@ class WithheldRelease:
             "time": self.time,
             "verdict": evidence.verdict.value,
             "match": None if match is None else {"id": match.id, "similarity": match.similarity},
-            "from": envelope.place(side.record.source),
+            "from": side.record.source.place,
         }
         headers = (*original.headers, (RELEASED, envelope.encode(said)))
         return self.around.fitting(self._to_unique(original, headers))

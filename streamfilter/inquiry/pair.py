@@ -123,22 +123,22 @@ class PairReport:
 
 def beside_original(
     config: Config, record: Record, original: Record | None, *, place: str
-) -> dict[str, Any]:
+) -> tuple[str, dict[str, Any]]:
     """Return how a withheld *record* compares with the *original* it matched, and what differs.
 
-    *place* says where the original is if it could not be read.
-    ``view`` is for people; ``comparison`` is that of `compare`.
+    *place* says where the original is if it could not be read. The text is for people. For programs
+    there is the ``comparison``, which is that of `compare`.
     """
     if original is None:
-        return {"view": f"  its original is {inline(place)}"}
+        return f"  its original is {inline(place)}", {}
     read = reader_for(config).read
     texts = [_text_of(config, read(each), each) for each in (original, record)]
     if None in texts:
-        return {"view": "  one of the two cannot be read with this configuration"}
+        return "  one of the two cannot be read with this configuration", {}
     a, b = (each or "" for each in texts)
     report = PairReport.of(config, config.scheme(), a, b)
     view = [f"  {inline(line)}" for line in [*report.as_text().splitlines(), *differing(a, b)]]
-    return {"view": "\n".join(view), "comparison": report.as_json()}
+    return "\n".join(view), {"comparison": report.as_json()}
 
 
 def _text_of(config: Config, reading: Reading, record: Record) -> str | None:

@@ -186,11 +186,6 @@ def _match(match: Match) -> Json:
     return fields | match.source.place
 
 
-def place(source: Source) -> Json:
-    """Return where a record came from, as evidence spells it."""
-    return {**source.place}
-
-
 def located(place: Json) -> Source:
     """Return the source that evidence spells as *place*, perhaps with other fields."""
     return msgspec.convert(place, SourcePlace).source
