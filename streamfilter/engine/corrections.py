@@ -19,14 +19,11 @@ Memory holds one transaction, and 16 bytes for each run of records that was sent
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
-
-import numpy as np
 
 from streamfilter.engine.messages.forwarding import size_of
 from streamfilter.engine.ports import (
@@ -41,6 +38,7 @@ from streamfilter.killpoints import kill_point
 from streamfilter.matching.verdict.side_records import (
     CorrectionCounts,
     Note,
+    Noted,
     SideRecord,
     Span,
     read_back,
@@ -226,29 +224,6 @@ class Correction:
                 start, _ = chosen.get(place.partition, (place.offset, 0))
                 chosen[place.partition] = start, place.offset + 1
         return noted, chosen
-
-
-class Noted:
-    """The records that notes name."""
-
-    def __init__(self) -> None:
-        self._spans: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
-        self._sorted: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def add(self, partition: int, spans: tuple[Span, ...]) -> None:
-        """Add the *spans* of a note."""
-        for span in spans:
-            self._spans[partition].extend(span)
-
-    def has(self, partition: int, offset: int) -> bool:
-        """Return whether a note names the record; no note is added after the first call."""
-        if partition not in self._sorted:
-            spans = np.array(self._spans[partition], np.int64).reshape(-1, 2)
-            spans = spans[np.argsort(spans[:, 0])]
-            self._sorted[partition] = spans[:, 0], np.maximum.accumulate(spans[:, 1])
-        starts, ends = self._sorted[partition]
-        at = int(np.searchsorted(starts, offset, "right")) - 1
-        return at >= 0 and offset <= int(ends[at])
 
 
 def _commit(sink: Sink, clock: Clock) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from typing import Any
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
 from streamfilter.matching.verdict.evidence_headers import PREFIX
-from streamfilter.matching.verdict.side_records import Note, SideRecord, Span, read_back
+from streamfilter.matching.verdict.side_records import Note, Noted, SideRecord, read_back
 from streamfilter.model import Record, Verdict
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import ExitCode, Stop, counted
@@ -31,7 +31,7 @@ class Withheld:
     back_to: int = -1  # timestamp of the oldest record that was looked at; -1: none
     count: int = 0
     found: deque[SideRecord] = field(default_factory=lambda: deque(maxlen=SHOWN))
-    notes: defaultdict[int, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    noted: Noted = field(default_factory=Noted)
 
     def look(self, records: Iterable[Record]) -> None:
         """Look at *records*; those of one partition are in their order."""
@@ -42,7 +42,7 @@ class Withheld:
                 self.back_to = min(times)
             found = read_back(record)
             if isinstance(found, Note):
-                self.notes[record.source.partition] += found.spans
+                self.noted.add(record.source.partition, found.spans)
             elif found is not None and found.evidence is not None and self._names(found):
                 self.count += 1
                 self.found.append(found)
@@ -95,7 +95,7 @@ class Withheld:
             "time": None if found.record.timestamp < 0 else _time(found.record.timestamp),
             "source": found.source.place,
             "withheld_at": place.place,
-            "released": any(a <= place.offset <= b for a, b in self.notes[place.partition]),
+            "released": self.noted.has(place.partition, place.offset),
         }
 
     def as_text(self) -> str:

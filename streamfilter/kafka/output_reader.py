@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
-from streamfilter.engine.corrections import Noted
 from streamfilter.engine.messages import changelog
 from streamfilter.engine.messages.changelog_header import BATCH, HEADER, decode_header, kind_of
 from streamfilter.index.directory.seed_file import MEASURING
@@ -25,6 +24,7 @@ from streamfilter.kafka.topic_reader import TopicReader
 from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.matching.verdict.side_records import (
     Note,
+    Noted,
     SideRecord,
     read_back,
     released_from,

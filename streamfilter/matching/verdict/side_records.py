@@ -12,10 +12,12 @@ A side topic also holds notes. An operator's command writes one with the records
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
 import msgspec
+import numpy as np
 
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.envelope import Envelope, Matched, SourcePlace
@@ -53,6 +55,29 @@ class Note:
     def value(self) -> bytes:
         """Return the note as JSON."""
         return envelope.encode({"sent": self.spans, "records": self.records})
+
+
+class Noted:
+    """The records that notes name."""
+
+    def __init__(self) -> None:
+        self._spans: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
+        self._sorted: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def add(self, partition: int, spans: tuple[Span, ...]) -> None:
+        """Add the *spans* of a note."""
+        for span in spans:
+            self._spans[partition].extend(span)
+
+    def has(self, partition: int, offset: int) -> bool:
+        """Return whether a note names the record; no note is added after the first call."""
+        if partition not in self._sorted:
+            spans = np.array(self._spans[partition], np.int64).reshape(-1, 2)
+            spans = spans[np.argsort(spans[:, 0])]
+            self._sorted[partition] = spans[:, 0], np.maximum.accumulate(spans[:, 1])
+        starts, ends = self._sorted[partition]
+        at = int(np.searchsorted(starts, offset, "right")) - 1
+        return at >= 0 and offset <= int(ends[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +164,12 @@ class _From(msgspec.Struct):
 
 
 def _note(record: Record) -> Note | None:
-    said = msgspec.json.decode(record.value or b"", type=_Noted)
+    said = msgspec.json.decode(record.value or b"", type=_NoteValue)
     sound = all(0 <= first <= last < record.source.offset for first, last in said.sent)
     return Note(said.sent, said.records) if sound else None
 
 
-class _Noted(msgspec.Struct):
+class _NoteValue(msgspec.Struct):
     sent: tuple[Span, ...]
     records: int
 
