@@ -9,7 +9,6 @@ BENCHMARKS = {
     "formats": "tests.bench.reading",
     "cores": "tests.bench.scaling",
     "switches": "tests.bench.switches",
-    "metrics": "tests.bench.observing",
     "flood": "tests.bench.flooding",
     "kafka": "tests.bench.wire",
 }

@@ -9,12 +9,12 @@ can be asked for again. The index grows in a process of its own: only then is re
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -57,24 +57,18 @@ NEAR_KEYS = 7
 COMPARED = 10
 """Records a batch whose bytes are held to what was written."""
 
-T = TypeVar("T")
 Grown = tuple[list[Row], list[str]]
 """What the index costs at each size, and what it answered wrongly."""
 
 
 def run(options: Options) -> BenchResult:
-    """Grow an index, in a process of its own."""
+    """Grow an index, in a process whose resident memory is its alone."""
     sizes = SIZES_QUICK if options.quick else SIZES_LARGE if options.large else SIZES
     options.say(f"growing an index to {sizes[-1]:,} documents")
-    return result_of(*in_its_own_process(grow, sizes))
-
-
-def in_its_own_process(grow: Callable[[T], Grown], argument: T) -> Grown:
-    """Return what *grow* says of *argument*, from a process whose resident memory is its alone."""
     # Spawned, not forked: RocksDB does not survive a fork, and memory would be ours too.
     context = multiprocessing.get_context("spawn")
     with INTERRUPTION.listening(), ProcessPoolExecutor(1, mp_context=context) as pool:
-        growing = pool.submit(grow, argument)
+        growing = pool.submit(grow, sizes)
         try:
             while not wait([growing], timeout=LOOK_SECONDS).done:
                 INTERRUPTION.obey()
@@ -82,7 +76,7 @@ def in_its_own_process(grow: Callable[[T], Grown], argument: T) -> Grown:
             for child in multiprocessing.active_children():
                 child.terminate()  # it obeys, too, and takes its directory along
             raise
-        return growing.result()
+        return result_of(*growing.result())
 
 
 def result_of(rows: Sequence[Row], wrong: Sequence[str]) -> BenchResult:

@@ -1,8 +1,7 @@
-"""What does each format cost to read, against JSON, and what is left of it in the whole filter?
+"""What does each format cost to read, against JSON?
 
 The same documents as values of records, and as files that another run may be given. Each is read
-to id and text, in turns; then `filter` works on each of the files, in this process, on an index of
-its own. Ratios are of processor seconds, turn by turn: 2 is twice as fast as JSON.
+to id and text, in turns. Ratios are of processor seconds, turn by turn: 2 is twice as fast as JSON.
 """
 
 import csv
@@ -12,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from streamfilter.bench import texts
 from streamfilter.bench.measure import interleaved, rates, ratios
@@ -22,8 +20,7 @@ from streamfilter.documents.codecs.schemas import OneSchema, Schema
 from streamfilter.documents.codecs.varints import as_long, as_string, as_varint
 from streamfilter.documents.reader import Reader
 from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES
-from streamfilter.files.inputs import documents_of, for_files
-from streamfilter.files.run import FileRun, filter_files
+from streamfilter.files.inputs import documents_of
 from streamfilter.model import Document, Record, Source
 
 DOCUMENTS = {True: 300, False: 5_000}
@@ -36,7 +33,6 @@ FIRST_MESSAGE = b"\0"
 """Behind the frame of Protobuf: which message of the schema it is."""
 BLOCK = 64
 """Records of a block of a container file."""
-SEED = bytes(16)
 
 Pair = tuple[str, str]
 Fields = dict[str, str]
@@ -48,7 +44,6 @@ WANTED_OF = "1,024 B, 2 fields"
 def run(options: Options) -> BenchResult:
     """Read all kinds of records in all formats."""
     reading: list[Row] = []
-    filtering: list[Row] = []
     checks: list[Check] = []
     targets: list[Target] = []
     count = DOCUMENTS[options.quick]
@@ -64,13 +59,9 @@ def run(options: Options) -> BenchResult:
                 rows, right = _measured(label, ways, documents, options)
                 reading += rows
                 checks += right
-                if size == BYTES[1]:
-                    rows, right = _filtered(label, documents, Path(directory), options)
-                    filtering += rows
-                    checks += right
             targets += _targets(label, reading)
     return BenchResult(
-        {"reading": reading, "the whole filter": filtering}, checks, targets,
+        {"reading": reading}, checks, targets,
         settings={"documents": count, "share of copies": 0.3},
         notes=[
             "as JSON: how many times as fast as JSON, a value as a value, a file as a file",
@@ -202,34 +193,6 @@ def _row(label: str, name: str, seconds: dict[str, list[float]], count: int) -> 
         "us/doc": min(own) / count * 1e6,
         "as JSON": ratios(own, json_),
     }
-
-
-def _filtered(
-    label: str, documents: Sequence[Fields], directory: Path, options: Options
-) -> tuple[list[Row], list[Check]]:
-    """Filter each file, and hold what was withheld against JSON's."""
-    withheld: dict[str, Any] = {}
-
-    def way(name: str, path: Path) -> Callable[[], None]:
-        config = for_files(Config(), [str(path)])
-        kept, again = directory / f"kept{path.suffix}", directory / "again"
-        job = FileRun([str(path)], str(kept), str(again), seed=SEED)
-
-        def work() -> None:
-            filter_files(config, job)
-            found = map(json.loads, again.read_bytes().splitlines())
-            withheld[name] = [(each["id"], each["canonical_id"]) for each in found]
-
-        return work
-
-    paths = _written(documents, directory)
-    ways = {f"{name} file": way(f"{name} file", path) for name, path in paths.items()}
-    seconds = interleaved(ways, repeat=options.repeat)
-    rows = [_row(label, name, seconds, len(documents)) for name in ways]
-    return rows, [
-        Check(f"{label}: {name} is filtered as JSON is", found == withheld["json file"] != [])
-        for name, found in withheld.items()
-    ]
 
 
 def _targets(label: str, rows: Sequence[Row]) -> list[Target]:

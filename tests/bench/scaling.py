@@ -1,12 +1,11 @@
-"""How much faster is the whole filter on more cores, and what would bound it on sixteen?
+"""How much faster is the whole filter on two cores?
 
 `streamfilter filter --state` on one core, and on two with workers that sketch beside it: whole
-processes by the clock, in turns, every output held to that of one core. What the filter's own
-process costs a document, and what its workers cost, give the curve for more cores than there are.
+processes by the clock, in turns, every output held to that of one core.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -20,8 +19,6 @@ from streamfilter.bench.texts import documents, mixed
 from streamfilter.workers.crew import AUTO_MAX, auto_workers
 
 TWO = 2
-CURVE = (1, TWO, 3, 4, 8, 16)
-"""Cores that the model is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,6 @@ CORPORA = (Corpus("arabic", 3_400, 20_000, 1.7), Corpus("english", 130, 100_000,
 QUICK = 400
 """Documents."""
 SEED = bytes(range(16))
-CURVES = "times one core: the most that measured costs allow"
 
 
 def filter_on(count: int, workers: int, source: Path, kept: Path, withheld: Path) -> Ran:
@@ -68,41 +64,9 @@ def _crews() -> list[Contender]:
     return crews
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Processor time of a document, in microseconds."""
-
-    alone: float
-    """Of a filter without workers."""
-    own: float
-    """Of the filter's process that has workers: it reads, asks them, judges and writes."""
-    workers: float
-    """Of these together."""
-    mean: float
-    """Characters of a text: they say how many workers `auto` takes."""
-
-    def on(self, cores: int) -> float:
-        """Return the least time by the clock on *cores*, if no process waits in vain.
-
-        One process judges, in the order of the records; `auto_workers` others sketch; and all of
-        the work has to be done by the cores that there are.
-        """
-        if cores == 1:
-            return self.alone
-        sketching = self.workers / auto_workers(cores, self.mean)
-        return max(self.own, sketching, (self.own + self.workers) / cores)
-
-    def bound(self, cores: int) -> str:
-        """Say which of the three that is."""
-        if cores == 1 or (self.own + self.workers) / cores >= self.on(cores):
-            return "the cores"
-        return "the judging process" if self.own >= self.on(cores) else "the workers"
-
-
 def run(options: Options) -> BenchResult:
     """Run all corpora."""
     measured: list[Row] = []
-    curve: list[Row] = []
     checks: list[Check] = []
     targets: list[Target] = []
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory:
@@ -117,16 +81,14 @@ def run(options: Options) -> BenchResult:
                 mean = sum(map(len, texts)) / len(texts)
                 best = crews[auto_workers(TWO, mean)]
                 gain = ratios(best.steady("wall"), crews[0].steady("wall"))
-                curve += _curve(corpus, costs_of(crews[0], best, rest, mean), {TWO: gain})
                 targets.append(Target(f"{corpus}: times one core", gain.median, corpus.wanted))
     return BenchResult(
-        {CURVES: curve, "whole processes by the clock": measured}, checks, targets,
+        {"whole processes by the clock": measured}, checks, targets,
         settings={"duplicates": 0.3, "workers at most": AUTO_MAX},
         notes=[
             f"all without what the first {100 // BEGINNING} % of the same input take alone: starts",
             "own: processor time of the filter's process; workers: of theirs together",
-            "the curve and the targets are of as many workers as auto takes",
-            "the most: of one judging process, its workers and so many cores, if none ever waits",
+            "the targets are of as many workers as auto takes",
             *([] if enough() else ["there is one core here: nothing to compare"]),
         ],
     )  # fmt: skip
@@ -155,19 +117,6 @@ def _same(
         yield Check(f"{corpus}: {name} wrote what one core wrote", same)
 
 
-def costs_of(alone: Contender, crewed: Contender, count: int, mean: float) -> Costs:
-    """Return the medians of what a document costs of the *count* that were measured.
-
-    *mean* is of the characters of a text.
-    """
-    own = Measured.of(crewed.steady("own")).median
-    together = Measured.of(crewed.steady("cpu")).median
-    without = Measured.of(alone.steady("cpu")).median
-    seconds = without, own, max(together - own, 0.0)
-    alone_us, own_us, workers_us = (each / count * 1e6 for each in seconds)
-    return Costs(alone_us, own_us, workers_us, mean)
-
-
 def _row(corpus: Corpus, crew: Contender, alone: Contender, count: int) -> Row:
     def us(what: str) -> Measured:
         return Measured.of([each / count * 1e6 for each in crew.steady(what)])
@@ -181,15 +130,3 @@ def _row(corpus: Corpus, crew: Contender, alone: Contender, count: int) -> Row:
         "times one core": ratios(crew.steady("wall"), alone.steady("wall")),
         "by whole runs": ratios(crew.took("wall"), alone.took("wall")),
     }
-
-
-def _curve(corpus: Corpus, costs: Costs, measured: Mapping[int, Measured]) -> Iterator[Row]:
-    for count in CURVE:
-        yield {
-            "texts": str(corpus),
-            "cores": count,
-            "us/doc": costs.on(count),
-            "times one core": costs.alone / costs.on(count),
-            "measured": measured.get(count),
-            "bound by": costs.bound(count),
-        }
