@@ -24,7 +24,7 @@ from deploy.local.owned import Owned
 from deploy.local.real import RealKafka
 from deploy.local.registry import RealRegistry
 from deploy.translation import Translation
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 from streamfilter.process.signals import Interruption
 
 KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464

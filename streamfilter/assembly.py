@@ -15,7 +15,7 @@ from streamfilter.backup.targets import store_at
 from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 
 from deploy.local.real import RealKafka
+from streamfilter.demo.running_filter import Child
 from streamfilter.kafka.embedded import EmbeddedBroker
-from streamfilter.process.child import Child
 from tests.faults.causes.proxy import Proxy
 from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
 from tests.support.session import classes, needs

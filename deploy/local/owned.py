@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from deploy.local.jars import BrokerUnavailableError
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 
 LOG_LINES_SHOWN = 30
 

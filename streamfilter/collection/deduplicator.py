@@ -27,7 +27,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from streamfilter.collection import argument_checks as checks
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Duplicate
 from streamfilter.collection.guard import alone
 from streamfilter.collection.identity import (
@@ -42,7 +41,15 @@ from streamfilter.collection.identity import (
     warn_of_missed,
 )
 from streamfilter.collection.ids import Id, Ids
-from streamfilter.collection.rows import ID, TEXT, Rows, chunks
+from streamfilter.collection.rows import (
+    ID,
+    TEXT,
+    Rows,
+    check_conflict,
+    check_many,
+    check_scope,
+    chunks,
+)
 from streamfilter.collection.searches import Searches
 from streamfilter.index.directory.lock_and_marker import refuse_inside
 from streamfilter.similarity.scheme import Scheme, scheme_of
@@ -187,8 +194,8 @@ class Deduplicator(Searches):
             TypeError, KeyError, ValueError: a row that cannot be used, with its number, from 0 on.
                 The full thousands before it are remembered.
         """
-        skip = checks.check_conflict(on_conflict)
-        inside = checks.check_scope(scope)
+        skip = check_conflict(on_conflict)
+        inside = check_scope(scope)
         found: list[list[Duplicate]] = []
         for documents in self._ids.documents(rows, id, text, most=BATCH_DOCUMENTS):
             known = self._opened.ordinals_of([each.id for each in documents])
@@ -220,7 +227,7 @@ class Deduplicator(Searches):
         arguments and errors are those of `add_many`; an id may not come twice in a thousand.
         """
         found: list[list[Duplicate]] = []
-        inside = checks.check_scope(scope)
+        inside = check_scope(scope)
         for documents in self._ids.documents(rows, id, text, most=BATCH_DOCUMENTS):
             if refused := self._ids.twice(documents):
                 raise _refusal(refused, len(found))
@@ -238,7 +245,7 @@ class Deduplicator(Searches):
     @alone
     def forget_many(self, ids: Iterable[Id]) -> int:
         """Forget the documents *ids*, a thousand in one write; return how many were known."""
-        names = map(self._ids.stored, checks.check_many(ids))
+        names = map(self._ids.stored, check_many(ids))
         return sum(
             self._opened.remove(list(dict.fromkeys(chunk)))
             for chunk in chunks(names, BATCH_DOCUMENTS)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 
-from streamfilter.collection.argument_checks import check_threshold
+from streamfilter.collection.rows import check_threshold
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index, read_identity
 from streamfilter.index.errors import IndexMismatch

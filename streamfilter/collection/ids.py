@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streamfilter.collection.argument_checks import check_text, is_integer, str_of, utf8_of
-from streamfilter.collection.rows import Rows, chunks, pair_of, rows_of
+from streamfilter.collection.rows import (
+    Rows,
+    check_text,
+    chunks,
+    is_integer,
+    pair_of,
+    rows_of,
+    str_of,
+    utf8_of,
+)
 from streamfilter.index.protocol import Index
 from streamfilter.model import Document
 

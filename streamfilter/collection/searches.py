@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfilter.collection import argument_checks as checks
 from streamfilter.collection.clusters import CLUSTERS
 from streamfilter.collection.collection import (
     BATCH_DOCUMENTS,
@@ -19,7 +18,16 @@ from streamfilter.collection.collection import (
 from streamfilter.collection.guard import Guarded, alone
 from streamfilter.collection.identity import warn_of_missed
 from streamfilter.collection.ids import Id, Ids
-from streamfilter.collection.rows import TEXT, Rows, chunks, texts_of
+from streamfilter.collection.rows import (
+    TEXT,
+    Rows,
+    check_limit,
+    check_scope,
+    check_text,
+    check_threshold,
+    chunks,
+    texts_of,
+)
 from streamfilter.matching.verdict.policy import MatchPolicy
 
 
@@ -58,7 +66,7 @@ class Searches(Guarded):
 
     def is_duplicate(self, text: str, *, scope: str | None = None) -> bool:
         """Return whether a remembered document is similar to *text*; remember nothing."""
-        return bool(self.duplicates_of(checks.check_text(text), scope=scope))
+        return bool(self.duplicates_of(check_text(text), scope=scope))
 
     @alone
     def duplicates_of(
@@ -80,11 +88,11 @@ class Searches(Guarded):
             raise ValueError("give a text, or id=...: one of them")
         if id is not None and scope is not None:
             raise ValueError(f"leave out scope: the document {id!r} has its own")
-        checks.check_limit(limit)
+        check_limit(limit)
         policy = self._policy_at(threshold, stacklevel=3)  # through `alone`
         if text is not None:
-            inside = checks.check_scope(scope)
-            (row,) = self._opened.like_texts([checks.check_text(text)], policy, inside)
+            inside = check_scope(scope)
+            (row,) = self._opened.like_texts([check_text(text)], policy, inside)
         else:
             (ordinal,) = self._opened.ordinals_of([self._ids.stored(id)])
             if ordinal is None:
@@ -107,8 +115,8 @@ class Searches(Guarded):
         So a training set is cleared of an evaluation set. *texts* are str, or rows as in
         `add_many`, whose ids are not read. The other arguments are those of `duplicates_of`.
         """
-        checks.check_limit(limit)
-        policy, inside = self._policy_at(threshold, stacklevel=2), checks.check_scope(scope)
+        check_limit(limit)
+        policy, inside = self._policy_at(threshold, stacklevel=2), check_scope(scope)
         read = texts_of(texts, text)
 
         def answers() -> Iterator[list[list[Likeness]]]:
@@ -124,7 +132,7 @@ class Searches(Guarded):
 
         With *limit*, yield of each document only the pairs with so many earlier ones.
         """
-        checks.check_limit(limit)
+        check_limit(limit)
         policy, given = self._policy_at(threshold, stacklevel=2), self._ids.given
         for _, rows in self._in_turn(self._opened.likenesses(policy)):
             for row in rows:
@@ -155,7 +163,7 @@ class Searches(Guarded):
     def _policy_at(self, threshold: float | None, *, stacklevel: int) -> MatchPolicy:
         if threshold is None:
             return self._policy
-        checks.check_threshold(threshold)
+        check_threshold(threshold)
         policy = replace(self._policy, threshold=threshold)
         warn_of_missed(self._opened.sketcher.scheme, threshold, stacklevel=stacklevel + 1)
         return policy

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from streamfilter.collection import argument_checks as checks
 from streamfilter.collection.identity import (
     index_at,
     new_policy,
@@ -26,7 +25,7 @@ from streamfilter.collection.identity import (
     wanted_identity,
     warn_of_missed,
 )
-from streamfilter.collection.rows import TEXT, Row, Rows, chunks, texts_of
+from streamfilter.collection.rows import TEXT, Row, Rows, check_workers, chunks, texts_of
 from streamfilter.documents.reader import is_blank
 from streamfilter.index.format import BUCKET_CAP
 from streamfilter.index.protocol import Changes, Index
@@ -77,9 +76,7 @@ def unique(
     wanted = new_scheme(threshold, shingle, scheme)
     if threshold is not None:
         warn_of_missed(wanted, threshold, stacklevel=1)
-    return _unique(
-        texts_of(rows, text), wanted, policy, Crew(checks.check_workers(workers)), progress
-    )
+    return _unique(texts_of(rows, text), wanted, policy, Crew(check_workers(workers)), progress)
 
 
 def _unique(

@@ -15,10 +15,9 @@ import click
 
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
-from streamfilter.config.loading import load_config
+from streamfilter.config.loading import literal, load_config
 from streamfilter.config.reference import reference as reference_text
 from streamfilter.config.schema import schema_text
-from streamfilter.config.sources import literal
 from streamfilter.config.starter import EXAMPLES, StarterFile
 from streamfilter.documents.proposal import Proposal, propose
 from streamfilter.documents.reader import Reader

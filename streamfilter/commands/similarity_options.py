@@ -11,7 +11,7 @@ import click
 from streamfilter.commands.options import added, config_options, load, once
 from streamfilter.config.checks import announced
 from streamfilter.config.configuration import Config
-from streamfilter.config.sources import literal
+from streamfilter.config.loading import literal
 from streamfilter.files.inputs import for_files
 from streamfilter.index.directory.seed_file import numbered, read_seed
 from streamfilter.process import standard

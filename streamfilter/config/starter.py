@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.sources import literal
+from streamfilter.config.loading import literal
 from streamfilter.config.yaml_file import parse_yaml
 
 SCHEMA_LINE = "# yaml-language-server: $schema="

@@ -10,8 +10,7 @@ from typing import Any
 from streamfilter.demo.wire import Encode, as_json
 from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Record, Source, Verdict
-from streamfilter.quality.run import Given, Placed, Run
-from streamfilter.quality.run_reading import digest
+from streamfilter.quality.run import Given, Placed, Run, digest
 from streamfilter.stories.stream import Story
 
 INPUT = "stories"

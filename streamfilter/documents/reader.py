@@ -32,12 +32,12 @@ from streamfilter.documents.fields.selecting import (
     ID_BYTES_MAX,
     KEY,
     TEXT_LIMIT,
+    Limits,
     TextSelection,
     check_size,
     id_beside,
 )
 from streamfilter.documents.fields.values import canonical, value_at, value_paths
-from streamfilter.documents.limits import Limits
 from streamfilter.documents.record_keys import ids_in_keys, keys_for, scope_of_tombstone
 from streamfilter.documents.rows import Row, Rows
 from streamfilter.model import (

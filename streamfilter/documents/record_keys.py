@@ -19,10 +19,9 @@ from streamfilter.documents.codecs.schemas import HEADER, OneSchema, SchemaId, S
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.fields.path_lookup import field_at
 from streamfilter.documents.fields.pointers import DEPTH, Inside, Path, Unreadable, parse_pointer
-from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, check_size, id_at
+from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, Limits, check_size, id_at
 from streamfilter.documents.fields.strict_json import decode_utf8
 from streamfilter.documents.fields.values import canonical, written_value
-from streamfilter.documents.limits import Limits
 from streamfilter.model import ErrorCode, Headers, Record
 
 PREFIX = "key#"

@@ -52,8 +52,7 @@ from streamfilter.matching.blocking.forgetting import CutBatch, named_removals
 from streamfilter.matching.blocking.retention import EVERYTHING
 from streamfilter.matching.pipeline import accept
 from streamfilter.model import Positions, Record, Window
-from streamfilter.quality.live.audit import Audit
-from streamfilter.quality.live.audit_pace import Auditing
+from streamfilter.quality.live.audit import Audit, Auditing
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher
 

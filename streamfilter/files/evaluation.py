@@ -22,8 +22,7 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.model import Verdict
 from streamfilter.quality.judge import evaluate, forwarded
 from streamfilter.quality.report import Report
-from streamfilter.quality.run import Placed, Run, Truth
-from streamfilter.quality.run_reading import digest, given_of, placed_of
+from streamfilter.quality.run import Placed, Run, Truth, digest, given_of, placed_of
 from streamfilter.quality.sample.record_sample import RecordSample, measure_records
 from streamfilter.quality.sample.text_sample import BruteForceSample, measure
 from streamfilter.similarity.sketch import digester_for

@@ -30,8 +30,7 @@ from streamfilter.matching.verdict.side_records import (
     released_from,
 )
 from streamfilter.model import Record, Source, Verdict
-from streamfilter.quality.run import Given, Placed, Run
-from streamfilter.quality.run_reading import digest, given_of, placed_of
+from streamfilter.quality.run import Given, Placed, Run, digest, given_of, placed_of
 from streamfilter.similarity.sketch import digester_for
 from streamfilter.stops import BrokenInput, counted
 

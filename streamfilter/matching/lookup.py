@@ -16,9 +16,8 @@ from streamfilter.index.protocol import Buckets, Documents, Index
 from streamfilter.matching.blocking.candidate_limit import LimitedCandidates
 from streamfilter.matching.blocking.candidates import Candidates, meetings
 from streamfilter.matching.blocking.forgetting import NO_TOMBSTONES, Forgetting
-from streamfilter.matching.blocking.known_names import names_in, remembered_under
 from streamfilter.matching.blocking.retention import EVERYTHING, Extent
-from streamfilter.matching.blocking.visibility import Visibility
+from streamfilter.matching.blocking.visibility import Visibility, names_in, remembered_under
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import BatchMark
 from streamfilter.similarity.columns import I64, Flags, distinct

@@ -26,9 +26,9 @@ from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.matching.blocking.candidates import collect
 from streamfilter.matching.blocking.forgetting import NEVER, NO_TOMBSTONES, Forgetting
-from streamfilter.matching.blocking.known_names import SharedNames
 from streamfilter.matching.blocking.overlay import Overlay
 from streamfilter.matching.blocking.retention import EVERYTHING, Extent
+from streamfilter.matching.blocking.visibility import SharedNames
 from streamfilter.matching.lookup import Lookup, lookup
 from streamfilter.matching.verdict.counts import Counts
 from streamfilter.matching.verdict.decision import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.sources import literal
+from streamfilter.config.loading import literal
 from streamfilter.documents.proposal import Proposal
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import counted

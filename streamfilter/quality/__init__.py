@@ -11,6 +11,6 @@ to the document that it was matched with. Both leave a margin around the thresho
 verdict may go either way, because the sets are shingled a little differently.
 
 *Live.* `Audit` compares a few arrivals with the whole index, in slices between the batches
-(`audit_pace`). `Quality` keeps the latest rounds and returns figures with their confidence.
+(`Auditing`). `Quality` keeps the latest rounds and returns figures with their confidence.
 `ChangeDetector` reports a sudden fall sooner than the figures show it.
 """

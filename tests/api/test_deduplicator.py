@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from streamfilter import Deduplicator, Duplicate, Pair
-from streamfilter.collection.argument_checks import check_scope
 from streamfilter.collection.deduplicator import BUCKET_CAP
 from streamfilter.collection.identity import new_scheme
+from streamfilter.collection.rows import check_scope
 from streamfilter.index.errors import IndexLocked, IndexMismatch
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher

@@ -11,8 +11,7 @@ from streamfilter.index.protocol import Changes, Removals
 from streamfilter.model import DUPLICATES, Verdict, Window
 from streamfilter.monitoring.catalogue import AUDITED
 from streamfilter.quality.live import audit_sample
-from streamfilter.quality.live.audit import Audit, Rates
-from streamfilter.quality.live.audit_pace import Auditing
+from streamfilter.quality.live.audit import Audit, Auditing, Rates
 from streamfilter.quality.live.audit_sample import ArrivalKind
 from streamfilter.quality.live.audit_scan import CAUSES, SLICE_ORDINALS, Round
 from streamfilter.quality.live.figures import SAMPLED, Quality, calibrated

@@ -17,8 +17,7 @@ import pytest
 from streamfilter.assembly import sketcher_for
 from streamfilter.entities.joined import join_fields
 from streamfilter.entities.kinds import keys_of
-from streamfilter.entities.law import score
-from streamfilter.entities.scoring import RecordColumns, compare_records, similar_records
+from streamfilter.entities.scoring import RecordColumns, compare_records, score, similar_records
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.law import Settings, is_match, similarity_of
 from streamfilter.matching.pipeline import MatchPolicy

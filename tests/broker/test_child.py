@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 
 PATIENCE_SECONDS = 120
 
@@ -54,7 +54,7 @@ def test_killing_what_has_ended_is_harmless(start):
 def test_it_does_not_outlive_a_parent_that_is_killed(tmp_path):
     story = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from streamfilter.process.child import Child\n"
+        "from streamfilter.demo.running_filter import Child\n"
         "child = Child(['/bin/sleep', '600'], log=Path(sys.argv[1]))\n"
         "print(child.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

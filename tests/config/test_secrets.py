@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.loading import load_config, read_config
-from streamfilter.config.sources import read_settings
+from streamfilter.config.loading import load_config, read_config, read_settings
 from streamfilter.process import logs
 from streamfilter.stops import ConfigError
 

@@ -7,7 +7,7 @@ import pytest
 from streamfilter.assembly import note_policy, policy_for, reader_for
 from streamfilter.config.checks import announced
 from streamfilter.config.loading import load_config, read_config
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.index.format import BUCKET_CAP
 from streamfilter.index.rocks.options import Memory
 from streamfilter.matching.verdict.policy import MatchPolicy

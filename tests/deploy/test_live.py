@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from deploy.grafana.reading import filled
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 from tests.deploy.alerts.test_alerts import ALERTS, EXPRESSIONS
 from tests.deploy.prometheus import Prometheus
 from tests.deploy.promql import selectors

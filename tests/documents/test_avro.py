@@ -18,7 +18,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.documents.codecs.schemas import HEADER, OneSchema, Schema, SchemaId
 from streamfilter.documents.codecs.varints import as_long, as_string
 from streamfilter.documents.fields.pointers import parse_pointer
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.model import (
     Document,

@@ -22,8 +22,8 @@ from streamfilter.documents.codecs.proto_schema import Types
 from streamfilter.documents.codecs.proto_wire import message_reader
 from streamfilter.documents.codecs.schemas import HEADER, Broken, OneSchema, Schema
 from streamfilter.documents.fields.pointers import parse_pointer, tree_of
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.formats import protobuf
-from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.model import Document, ErrorCode, Malformed, Unjudged
 from tests.documents.test_avro import Shelf, code_of, frame, read

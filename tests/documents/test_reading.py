@@ -2,8 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamfilter.documents.fields.selecting import ID_BYTES_MAX
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import ID_BYTES_MAX, Limits
 from streamfilter.documents.reader import Reader, is_blank
 from streamfilter.entities.joined import join_fields
 from streamfilter.model import (

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfilter.documents.fields.pointers import Unreadable
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.fields.strict_json import check_depth
-from streamfilter.documents.limits import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from streamfilter.config.settings.types import check_pointer
 from streamfilter.documents.fields.pointers import Unreadable, parse_pointer, pointer_of
-from streamfilter.documents.fields.selecting import TextSelection
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits, TextSelection
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.record_keys import key_with, path_in_key
 from streamfilter.model import (

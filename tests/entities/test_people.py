@@ -13,8 +13,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.entities import lists
 from streamfilter.entities.joined import join_fields
 from streamfilter.entities.kinds import FIELD_KINDS, KINDS, keys_of
-from streamfilter.entities.law import score
-from streamfilter.entities.scoring import points_of
+from streamfilter.entities.scoring import points_of, score
 from streamfilter.similarity.scheme import Scheme
 from tests.entities.figures import CONFIG, figures
 from tests.entities.people import AMERICAN, EUROPEAN, register

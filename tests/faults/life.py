@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.real import RealKafka
+from streamfilter.demo.running_filter import Child
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
-from streamfilter.process.child import Child
 from tests.faults.causes.disks import Disks
 from tests.faults.causes.proxy import Proxy
 from tests.faults.feeder import Feeder

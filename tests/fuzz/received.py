@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from streamfilter.documents.codecs.schemas import OneSchema, Schema
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.matching.verdict import envelope
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged

@@ -5,8 +5,7 @@ import tempfile
 from pathlib import Path
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.loading import read_config
-from streamfilter.config.sources import PREFIX, read_settings
+from streamfilter.config.loading import PREFIX, read_config, read_settings
 from streamfilter.config.yaml_file import YamlError, parse_yaml
 from streamfilter.documents.fields.pointers import parse_pointer, pointer_of
 from streamfilter.documents.reader import Reader

@@ -12,7 +12,7 @@ import pytest
 from streamfilter.model import Decision, Verdict
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.monitoring.web import http as window
-from streamfilter.monitoring.web.hosts import AllowedHosts
+from streamfilter.monitoring.web.http import AllowedHosts
 from streamfilter.monitoring.web.pages import Pages
 from streamfilter.process import logs
 from streamfilter.process.health import Health, State

@@ -9,7 +9,7 @@ import pytest
 from streamfilter.assembly import sketcher_for
 from streamfilter.entities.joined import join_fields
 from streamfilter.entities.kinds import keys_of
-from streamfilter.entities.law import score
+from streamfilter.entities.scoring import score
 from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress

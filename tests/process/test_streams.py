@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 from streamfilter.process.limits import THREADS_MIN
 from tests.filter.stories import lines_of, stories, write
 from tests.kafka.story import records, texts, verdicts

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style

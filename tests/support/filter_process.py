@@ -12,7 +12,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 from streamfilter.stops import ExitCode
 
 START_TIMEOUT_SECONDS = 180

@@ -8,9 +8,9 @@ from typing import Any
 
 from deploy.local.node import free_ports
 from streamfilter.config.loading import load_config
+from streamfilter.demo.running_filter import Child
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.model import Record
-from streamfilter.process.child import Child
 from streamfilter.similarity.scheme import Scheme
 from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input, create_topics, end_offsets, produce, read_committed

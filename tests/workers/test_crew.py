@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.reader import Reader, reader_of
 from streamfilter.documents.sketching import sketched as documents_sketched
 from streamfilter.engine.batches.batch_preparation import Incoming

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,22 @@ from streamfilter.documents.fields.pointers import (
 )
 from streamfilter.documents.fields.strict_json import decode_utf8
 from streamfilter.model import ErrorCode, Record
+
+DEPTH_MAX = 512  # half of Python's recursion limit, so that no parser reaches it
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Size limits of a record; a larger one is a dead letter with a code."""
+
+    document_bytes: int = 10 * 1024 * 1024
+    text_characters: int = 2_000_000
+    depth: int = DEPTH  # nesting of objects and arrays, also in JSON that a string holds
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.depth <= DEPTH_MAX:
+            raise ValueError(f"limits.depth is {self.depth}; use 1 to {DEPTH_MAX}, such as 64")
+
 
 ID_BYTES_MAX = 1_024
 DOCUMENT_LIMIT, TEXT_LIMIT, FIXED = "limits.document", "limits.text_characters", "fixed"

@@ -17,13 +17,52 @@ from math import inf
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from streamfilter.matching.verdict.threshold import Threshold
+import numpy as np
+
 from streamfilter.similarity.columns import F64, I64, Contents
 from streamfilter.similarity.exact import Compared, jaccard
+from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.statistics.doubt import EQUAL_BY_CHANCE
 
 if TYPE_CHECKING:
     from streamfilter.entities.scoring import FieldRules
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The similarity from which a pair is a match, by the sizes of its sets or by slots.
+
+    In a short text one changed word moves Jaccard far, and so does chance. So the threshold of a
+    short text may be another one: *short* at size 0, and from there on a line to *least* at
+    *short_size*.
+    """
+
+    least: float
+    agree: int
+    of: int  # with the method ``sketch``: similar if *agree* of the first *of* slots are equal
+    short: float | None = None
+    short_size: int = 32
+    sample_modulus: int = 1
+
+    def of_sets(self, ours: I64, theirs: I64) -> F64 | float:
+        """Return the threshold of each pair, given the sizes of its sets."""
+        if self.short is None:
+            return self.least
+        # Sizes count the kept tokens only; short_size counts all shingles of the text.
+        sizes = np.minimum(ours, theirs) * self.sample_modulus
+        share = np.minimum(sizes, self.short_size) / self.short_size
+        line = self.short + (self.least - self.short) * share
+        return np.where(sizes >= self.short_size, self.least, line)
+
+    def of_slots(self, ours: I64, theirs: I64) -> float:
+        """Return the estimate at which just enough slots are equal, whatever the sizes."""
+        return agreeing_share(self.agree, self.of)
+
+
+def agreeing_share(agree: int, of: int) -> float:
+    """Return the estimate at which exactly *agree* of *of* 8-bit slots are equal."""
+    return float(estimate(np.array([agree], np.int64), of)[0])
+
 
 Compare = Callable[["FieldRules", Contents, I64, Contents, I64], Compared]
 """Compares pairs: a row of the first contents with a row of the second. Records have rules for

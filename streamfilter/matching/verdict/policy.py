@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamfilter.matching.verdict.comparers import COMPARERS, Comparer
-from streamfilter.matching.verdict.threshold import Threshold
+from streamfilter.matching.verdict.comparers import COMPARERS, Comparer, Threshold
 from streamfilter.similarity.columns import F64, I64, Flags
 from streamfilter.similarity.minhash import TOKENS_A_SLOT, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS

@@ -18,7 +18,7 @@ import pytest
 from deploy.composition import Service, services
 from deploy.local.node import free_ports
 from deploy.translation import Translation
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 from tests.deploy.tools import accepted, tool
 
 ROUTES = Path(__file__).parents[3] / "deploy" / "alertmanager" / "alertmanager.yml"

@@ -16,7 +16,7 @@ import pytest
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
-from streamfilter.documents.limits import Limits
+from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.reader import Reader
 from streamfilter.files import inputs
 from streamfilter.files.formats.arrow_values import without_views

@@ -22,7 +22,7 @@ from streamfilter.assembly import sketcher_for
 from streamfilter.documents.fields.values import canonical
 from streamfilter.entities.joined import join_fields
 from streamfilter.entities.kinds import keys_of
-from streamfilter.entities.law import score
+from streamfilter.entities.scoring import score
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes

@@ -11,7 +11,7 @@ import pytest
 
 from streamfilter.entities.joined import join_fields
 from streamfilter.entities.sketching import RecordSketcher
-from streamfilter.quality.run_reading import text_digest
+from streamfilter.quality.run import text_digest
 from streamfilter.similarity.scheme import Normalisation, Shingling
 from streamfilter.similarity.text.code_points import (
     FILE,

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from streamfilter.matching.verdict.threshold import agreeing_share
+from streamfilter.matching.verdict.comparers import agreeing_share
 from streamfilter.similarity.comparison import compare, slots_interval
 from streamfilter.similarity.estimators import wilson
 from streamfilter.similarity.minhash import MinHasher

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamfilter.cli import main
+from streamfilter.demo.running_filter import Child
 from streamfilter.kafka.ports.membership import GroupMembership
-from streamfilter.process.child import Child
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamfilter.process.child import Child
+from streamfilter.demo.running_filter import Child
 
 ANSWER_SECONDS = 120
 PR_SET_PDEATHSIG = 1
