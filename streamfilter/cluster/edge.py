@@ -44,7 +44,7 @@ LAG_SECONDS = 1.0
 
 
 class Edge:
-    """Drives the partitions of one process. It is a `tasks.job.Job`."""
+    """Drives the partitions of one process. It is a `tasks.service.Job`."""
 
     def __init__(self, plan: Plan, parts: Parts, edge: EdgeParts) -> None:
         self._plan, self._parts, self._edge = plan, parts, edge

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from streamfilter.commands import options
-from streamfilter.commands.progress import over_files, progress
+from streamfilter.commands.options import over_files, progress
 from streamfilter.commands.similarity_options import file_options, overrides_of_files
 from streamfilter.config.boilerplate import KEY, refusal
 from streamfilter.config.configuration import Config

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamfilter.commands import options
-from streamfilter.commands.options import added
-from streamfilter.commands.progress import progress
+from streamfilter.commands.options import added, progress
 from streamfilter.config.configuration import Config
 from streamfilter.matching.verdict.side_records import CorrectionCounts, SideRecord
 from streamfilter.model import Record

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import click
 
-from streamfilter.demo.board import Board
+from streamfilter.demo.board import Board, fitted
 from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire
 from streamfilter.demo.summary import judged, summary
-from streamfilter.demo.terminal import fitted
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
 from streamfilter.documents.codecs.schemas import Schema
 from streamfilter.documents.decoding import outlines_of

@@ -14,9 +14,9 @@ from streamfilter.commands.options import (
     file_option,
     inputs_argument,
     output_option,
+    over_files,
     plot_option,
 )
-from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
 from streamfilter.files.evaluation import Evaluation, evaluate_sample, read_run, read_truth, run_now

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from streamfilter.commands import options
-from streamfilter.commands.progress import progress
+from streamfilter.commands.options import progress
 from streamfilter.commands.states import asked_of, index_options, state_of
 from streamfilter.config.configuration import Config
 from streamfilter.index.directory.index_paths import indexes_in

@@ -15,8 +15,8 @@ from streamfilter.commands.options import (
     file_option,
     inputs_argument,
     output_option,
+    over_files,
 )
-from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.formats.lines import STDIN
 from streamfilter.files.keep_longest import KEEPS, filter_keeping_longest

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,9 +16,33 @@ import click
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading, load_config, read_config
 from streamfilter.config.settings.types import parse_duration
+from streamfilter.files.formats.lines import STDIN
+from streamfilter.files.run import no_progress
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.similarity.kernel.choice import choose
+
+Advanced = Callable[[int], None]
+"""Called with the amount done since its last call."""
+
+
+@contextmanager
+def progress(label: str, length: int) -> Iterator[Advanced]:
+    """Show a bar of *length* on standard error, if that is a terminal."""
+    if not length or not sys.stderr.isatty():
+        yield no_progress
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+@contextmanager
+def over_files(label: str, paths: Sequence[str]) -> Iterator[Advanced]:
+    """Show how much of the files is read; standard input has no length to show."""
+    files = () if STDIN in paths else paths
+    with progress(label, sum(map(os.path.getsize, filter(os.path.isfile, files)))) as advanced:
+        yield advanced
+
 
 Option = Callable[[Any], Any]
 """A decorator that adds to a command."""

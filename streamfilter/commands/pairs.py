@@ -15,8 +15,9 @@ from streamfilter.commands.options import (
     inputs_argument,
     load,
     output_option,
+    over_files,
+    progress,
 )
-from streamfilter.commands.progress import over_files, progress
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.commands.states import failing
 from streamfilter.files.discovery import KINDS, Discovery, discover, discover_stored

@@ -9,8 +9,7 @@ import click
 from streamfilter.backup.download import of_index, restorable, restore
 from streamfilter.backup.manifest import CopiedIndexes
 from streamfilter.backup.targets import store_at
-from streamfilter.commands.options import answer, config_options, output_option
-from streamfilter.commands.progress import progress
+from streamfilter.commands.options import answer, config_options, output_option, progress
 from streamfilter.commands.states import failing, found_state_option, state_of, target_of
 
 EPILOG = """\b

@@ -10,7 +10,7 @@ import click
 
 from streamfilter.assembly import reader_for
 from streamfilter.commands import options
-from streamfilter.commands.progress import over_files
+from streamfilter.commands.options import over_files
 from streamfilter.commands.similarity_options import file_options, overrides_of_files
 from streamfilter.files.inputs import SeedFile, check_read_again, for_files, of_archive
 from streamfilter.files.run import check_paths

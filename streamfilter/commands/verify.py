@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from streamfilter.assembly import sketcher_for
-from streamfilter.commands.options import answer, config_options, output_option
-from streamfilter.commands.progress import progress
+from streamfilter.commands.options import answer, config_options, output_option, progress
 from streamfilter.commands.states import failing, found_state_option, state_of
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.inspection import Inspected, Wholeness, inspect

@@ -10,9 +10,8 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from streamfilter.bench import truth as exact
-from streamfilter.demo.board import counts
+from streamfilter.demo.board import counts, is_live, size
 from streamfilter.demo.ledger import Ledger, OutputRecord
-from streamfilter.demo.terminal import is_live, size
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.quality.judge import evaluate
 from streamfilter.quality.report import Report

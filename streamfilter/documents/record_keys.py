@@ -17,11 +17,10 @@ from typing import Any
 
 from streamfilter.documents.codecs.schemas import HEADER, OneSchema, SchemaId, Schemas, frame_of
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
-from streamfilter.documents.fields.path_lookup import field_at
 from streamfilter.documents.fields.pointers import DEPTH, Inside, Path, Unreadable, parse_pointer
 from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, Limits, check_size, id_at
 from streamfilter.documents.fields.strict_json import decode_utf8
-from streamfilter.documents.fields.values import canonical, written_value
+from streamfilter.documents.fields.values import canonical, field_at, written_value
 from streamfilter.model import ErrorCode, Headers, Record
 
 PREFIX = "key#"

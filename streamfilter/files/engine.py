@@ -3,7 +3,7 @@
 Outputs appear only when complete, so a kept index is never behind them. If a run dies, run it
 again. Lines that the index already holds are re-read as of their own time and get the same
 verdict; the other lines are new. An index with a retention limit starts again from where the dead
-run began (`resume`). The batches of two runs may differ; the verdicts do not.
+run began (`Unfinished`). The batches of two runs may differ; the verdicts do not.
 
 If the lines of a complete run are read again, documents of dropped windows are not found. The log
 warns of it.
@@ -12,16 +12,17 @@ warns of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from streamfilter.config.settings.process import BatchSection
 from streamfilter.files.formats.protocol import Input, Stretch
 from streamfilter.files.placement import Placement
-from streamfilter.files.read_ahead import at_once, some_ahead
 from streamfilter.files.sources import Sources
 from streamfilter.index.ages import first_met
 from streamfilter.index.progress import Progress
@@ -35,6 +36,46 @@ from streamfilter.model import Record, Span
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import SchemeMismatch
 from streamfilter.workers.preparing import Preparing
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+AHEAD = 2
+"""Batches read ahead. With only one, a worker that finishes its part early sits idle.
+
+It would wait until the other workers finish, this batch is written, and another one is read."""
+
+
+def at_once(
+    given: Iterable[Given], make: Callable[[Given], Made]
+) -> Iterator[tuple[Given, Callable[[], Made]]]:
+    """Yield each of *given* with a function that calls *make* on it."""
+    for each in given:
+        yield each, partial(make, each)
+
+
+def some_ahead(
+    given: Iterable[Given], make: Callable[[Given], Made]
+) -> Iterator[tuple[Given, Callable[[], Made]]]:
+    """Yield as `at_once` does, and prepare the next items meanwhile, in threads.
+
+    The result of *make* must depend only on its argument. If *given* raises, the items before the
+    error are yielded first.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # slow import: only if needed
+
+    with ThreadPoolExecutor(AHEAD, thread_name_prefix="ahead") as threads:
+        waiting: deque[tuple[Given, Callable[[], Made]]] = deque()
+        try:
+            for each in given:
+                waiting.append((each, threads.submit(make, each).result))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft()
+        except Exception:
+            yield from waiting
+            raise
+        yield from waiting
+
 
 logger = logging.getLogger("streamfilter.filter")
 

@@ -54,8 +54,7 @@ from streamfilter.matching.batch import Rules
 from streamfilter.model import Positions
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.quality.live.audit import Rates
-from streamfilter.tasks.backup_observer import BackupObserver
-from streamfilter.tasks.index_backups import IndexBackups
+from streamfilter.tasks.index_backups import BackupObserver, IndexBackups
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys

@@ -67,7 +67,7 @@ class Settings:
     contained: str = "shorter"  # which set that is; or arriving: always the new document's
     short_threshold: float | None = None  # with .95 and .8, a set of 16 of 32 shingles needs .875
     short_size: int = 32
-    score: Callable[[Sequence[str], Sequence[str]], float] | None = None  # of records: entities.law
+    score: Callable[[Sequence[str], Sequence[str]], float] | None = None  # of records: `scoring`
     known_id: str = "judge"  # an id means nothing; or update, or duplicate, as above
     short_text: str = "exact_only"  # or drop, or forward, which is the configuration's default
     least_set: int = 1  # shingles, or fields of a record: a document with fewer is short

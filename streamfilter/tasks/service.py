@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.parts import StepResult
@@ -31,8 +32,51 @@ from streamfilter.index.errors import IndexDamaged, IndexFault, IndexRemoved
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
 from streamfilter.stops import Fenced, SchemeMismatch
-from streamfilter.tasks.job import Job
+from streamfilter.tasks.plan import Doing
 from streamfilter.tasks.standby import Standbys
+
+
+class Job(Protocol):
+    """The work of one task, as the service drives it: whatever it moves, it has these nine names.
+
+    `tasks.task.Task` filters the task's input partitions.
+    """
+
+    @property
+    def label(self) -> str:
+        """Return the task's name, as in its transactional id."""
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """Return the input partitions that it reads, once it knows them."""
+
+    @property
+    def doing(self) -> Doing:
+        """Return its state, and the reason for a wait."""
+
+    @property
+    def outlived(self) -> bool:
+        """Return whether the last transaction failed because it timed out."""
+
+    def advance(self, timeout: float) -> StepResult:
+        """Do one piece, waiting at most *timeout* seconds for records.
+
+        After a `LogError` it needs a new producer: `restart` it. After `IndexDamaged`, `rebuild`
+        it.
+        """
+
+    def follow(self, layout: Layout) -> None:
+        """Begin again if topics have got more partitions."""
+
+    def restart(self) -> None:
+        """Begin again with a new producer."""
+
+    def rebuild(self, why: str) -> None:
+        """Remove the index and begin again: it is restored from the changelog."""
+
+    def close(self) -> None:
+        """Release all resources; an open transaction is aborted."""
+
 
 STANDBY_SECONDS = 0.25  # wait of a membership poll while there is no other work
 IDLE_SECONDS = 0.02

@@ -34,8 +34,8 @@ from streamfilter.index.protocol import Usage
 from streamfilter.model import BatchMark, InputTopic, Span
 from streamfilter.process.health import State
 from streamfilter.stops import Fenced, Stop
-from streamfilter.tasks.open_transactions import HELD_SECONDS
 from streamfilter.tasks.service import REPLACEMENTS_MAX
+from streamfilter.tasks.task import HELD_SECONDS
 from tests.engine.scripted import FakeClock, ListReader, ScriptedLog
 from tests.engine.world import (
     GAINED,

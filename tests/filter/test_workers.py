@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.files.read_ahead import some_ahead
+from streamfilter.files.engine import some_ahead
 from streamfilter.workers.workforce import Handle
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from math import isfinite, nan
 from typing import Any
 
-from streamfilter.documents.fields.path_lookup import field_at
 from streamfilter.documents.fields.pointers import (
     DEPTH,
     Path,
@@ -23,6 +22,7 @@ from streamfilter.documents.fields.pointers import (
     wrong_type,
 )
 from streamfilter.documents.fields.selecting import Fields, id_at
+from streamfilter.documents.fields.values import field_at
 from streamfilter.entities.joined import join_fields, pointers_of
 from streamfilter.model import ErrorCode
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from streamfilter.documents.fields.path_lookup import ends_at_null, field_at, has_form, strings_at
 from streamfilter.documents.fields.pointers import (
     DEPTH,
     EACH,
@@ -34,6 +33,7 @@ from streamfilter.documents.fields.pointers import (
     wrong_type,
 )
 from streamfilter.documents.fields.strict_json import decode_utf8
+from streamfilter.documents.fields.values import ends_at_null, field_at, has_form, strings_at
 from streamfilter.model import ErrorCode, Record
 
 DEPTH_MAX = 512  # half of Python's recursion limit, so that no parser reaches it

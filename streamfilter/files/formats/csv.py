@@ -19,10 +19,8 @@ from streamfilter.documents.fields.pointers import Path, Unreadable
 from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
-from streamfilter.files.formats.columns import check_columns, lacks
-from streamfilter.files.formats.lines import InputFile
-from streamfilter.files.formats.protocol import Input
-from streamfilter.files.formats.wrong_layout import BOM
+from streamfilter.files.formats.lines import BOM, InputFile
+from streamfilter.files.formats.protocol import Input, check_columns, lacks
 from streamfilter.files.outputs import LinesWriter, OutputFile
 from streamfilter.model import ErrorCode, Malformed, Source
 from streamfilter.stops import BrokenInput

@@ -28,9 +28,8 @@ from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, check_size
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Columns, Row, Rows
 from streamfilter.files.formats.arrow_values import named_values, without_views
-from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.formats.lines import STDIN, InputFile
-from streamfilter.files.formats.protocol import Input, Stretch
+from streamfilter.files.formats.protocol import Input, Stretch, check_columns
 from streamfilter.files.outputs import OutputFile
 from streamfilter.matching.verdict import envelope
 from streamfilter.model import Record, Source

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
+from functools import partial
 
-from streamfilter.index.format import Entries
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.bands.bucket_writes import Joining, listed
+from streamfilter.index.bands.buckets import Grouped, encoded_integers, found
+from streamfilter.index.bands.page_writes import BucketTable
+from streamfilter.index.bands.sorted_run import newest
+from streamfilter.index.format import Entries, Lists, encode_documents, id_keys, names_of
 from streamfilter.index.journal import (
     STANDING,
     StoredProgress,
@@ -13,12 +21,111 @@ from streamfilter.index.journal import (
     encode_standing,
     span_entries,
 )
-from streamfilter.index.protocol import Applied, Changes
+from streamfilter.index.protocol import Additions, Applied, Changes, Removals
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.window_tables import WindowTables
-from streamfilter.index.rocks.window_write import window_writes
-from streamfilter.index.windows import owner
+from streamfilter.index.windows import owner, parts_of
 from streamfilter.model import BatchMark
+from streamfilter.similarity.columns import I64
+
+NOTHING: I64 = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWrite:
+    """What a write adds to one window and removes from it: selected once, before anything is put.
+
+    Example: the windows begin with the ordinals 0 and 10, and a write removes 4 and 12 and adds 20
+    and 21. The first window's part removes 4. The second one's removes 12 and adds 20 and 21.
+    """
+
+    tables: WindowTables
+    joining: Joining | None  # documents not stored yet, in rising order; and their keys
+    removals: Removals | None  # documents that are stored, in rising order
+
+    @property
+    def added(self) -> I64:
+        """Return the ordinals that it adds."""
+        return NOTHING if self.joining is None else self.joining.additions.documents.ordinals
+
+    @property
+    def removed(self) -> I64:
+        """Return the ordinals that it removes."""
+        return NOTHING if self.removals is None else self.removals.ordinals
+
+    def put(self, entries: Entries, *, cap: int) -> Applied:
+        """Put the changes into *entries*; *cap* is that of the shortest keys' buckets."""
+        tables, joining, removals = self.tables, self.joining, self.removals
+        if joining is None and removals is None:
+            return Applied()
+        first_lists = tables.lists
+        if joining is not None and joining.additions.buckets is not None and removals is None:
+            first_lists = partial(_probed_lists, joining)
+        table = BucketTable(cap, tables.lists, tables.runs.add)
+        applied = listed(table, joining, removals, first_lists=first_lists)
+        tables.runs.stage(entries, newest(table.changed))
+        family, ids = tables.families.documents, tables.families.ids
+        if joining is not None:
+            documents, records = joining.additions.documents, joining.additions.records
+            records = encode_documents(documents) if records is None else records
+            entries.put(family, encoded_integers(documents.ordinals), records)
+            if ids is not None:
+                names = id_keys(names_of(documents), documents.ordinals.tolist())
+                entries.put(ids, names, [b""] * len(names))
+        if removals is not None:
+            entries.delete(family, encoded_integers(removals.ordinals))
+            if ids is not None:
+                entries.delete(ids, id_keys(removals.names, removals.ordinals.tolist()))
+        return applied
+
+
+def window_writes(
+    changes: Changes, windows: Sequence[WindowTables], *, highest: int
+) -> list[WindowWrite]:
+    """Return the part of *changes* of each of *windows*, the oldest first.
+
+    Additions that are stored already, and removals that are not, are left out. *windows* are those
+    that were alive, and the one that begins. Ordinals above *highest* were never stored.
+    """
+    added, removed = changes.additions, changes.removals
+    new = _rows(added.documents.ordinals if added else NOTHING, windows)
+    old = _rows(removed.ordinals if removed else NOTHING, windows)
+    return [
+        WindowWrite(
+            each,
+            _joining(each, added, rows, highest) if added and len(rows) else None,
+            _leaving(each, removed, gone) if removed and len(gone) else None,
+        )
+        for each, rows, gone in zip(windows, new, old, strict=True)
+    ]
+
+
+def _rows(ordinals: I64, windows: Sequence[WindowTables]) -> list[NDArray[np.intp]]:
+    """Return the rows of each window's *ordinals*: in rising order, and each ordinal once."""
+    distinct, first = np.unique(ordinals, return_index=True)
+    return [first[part] for part in parts_of(tuple(each.window for each in windows), distinct)]
+
+
+def _joining(
+    tables: WindowTables, additions: Additions, rows: NDArray[np.intp], highest: int
+) -> Joining | None:
+    ordinals = additions.documents.ordinals[rows]
+    if ordinals[0] <= highest:  # only in a repeated restore
+        rows = rows[~tables.stored_flags(ordinals)]
+    if not len(rows):
+        return None
+    whole = len(rows) == len(additions.documents) and bool((np.diff(rows) == 1).all())
+    return Joining.of(additions if whole else additions.at(rows))
+
+
+def _leaving(tables: WindowTables, removals: Removals, rows: NDArray[np.intp]) -> Removals | None:
+    rows = rows[tables.stored_flags(removals.ordinals[rows])]
+    return removals.at(rows) if len(rows) else None
+
+
+def _probed_lists(joining: Joining, grouped: Grouped) -> Lists:
+    assert joining.additions.buckets is not None
+    return found(joining.additions.buckets, joining.cells[grouped.first])
 
 
 def encoded(

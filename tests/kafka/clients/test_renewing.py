@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streamfilter.engine.ports import Denied, Retriable
 from streamfilter.kafka.brokers.broker_queries import committed
-from streamfilter.kafka.ports.consumer_renewal import Renewed
+from streamfilter.kafka.ports.source import Renewed
 
 NOBODY = "127.0.0.1:1"
 ANSWER_SECONDS = 60.0
@@ -78,7 +78,7 @@ def test_a_short_silence_and_a_refusal_replace_no_one() -> None:
 def test_an_answer_begins_the_silence_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr("streamfilter.kafka.ports.consumer_renewal.time", clock)
+    monkeypatch.setattr("streamfilter.kafka.ports.source.time", clock)
     new, consumers = made()
     data = Renewed(new, seconds=10.0)
 

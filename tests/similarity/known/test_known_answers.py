@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from streamfilter.inquiry.pair import compare, slots_interval
 from streamfilter.matching.verdict.comparers import agreeing_share
-from streamfilter.similarity.comparison import compare, slots_interval
 from streamfilter.similarity.estimators import wilson
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
