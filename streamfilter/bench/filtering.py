@@ -19,7 +19,6 @@ from streamfilter.bench import texts, truth
 from streamfilter.bench.machine import MIB, Ran, cores, run_process
 from streamfilter.bench.measure import Measured, in_turns, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
-from streamfilter.similarity.kernel.choice import choice
 
 BEGINNING = 20
 """1 in this many lines is also run alone; its time beyond its share is the start-up time."""
@@ -101,7 +100,7 @@ def run(options: Options) -> BenchResult:
             f"steady: without what the first {100 // BEGINNING} % of the same input take alone",
             "recall: withheld share of those with an earlier kept document of J >= .82; "
             "precision: share of the withheld with one of J >= .8",
-            f"signed by: {choice()}; numpy alone: the same filter with batch.kernel=off",
+            "numpy alone: the same filter with batch.kernel=off",
             *options.rivals.notes,
         ],
     )  # fmt: skip
