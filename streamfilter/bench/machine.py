@@ -86,10 +86,11 @@ def memory_bytes(name: str, pid: int | str = "self") -> int:
     return int(field(f"/proc/{pid}/status", name).removesuffix(" kB") or 0) * 1024
 
 
-def processor_seconds(pid: int) -> float:
-    """Return the processor time of all threads of process *pid*; 0 if unknown."""
+def processor_seconds(pid: int, *, first_thread: bool = False) -> float:
+    """Return the processor time of process *pid*, or of its first thread; 0 if unknown."""
+    place = f"/proc/{pid}/task/{pid}/stat" if first_thread else f"/proc/{pid}/stat"
     try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        after_name = Path(place).read_text().rsplit(") ", 1)[1].split()
     except OSError:
         return 0.0
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")

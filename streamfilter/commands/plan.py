@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,14 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.settings.types import parse_duration
 from streamfilter.files.outputs import write_whole
 from streamfilter.monitoring.capacity import Capacity, capacity, remembered
+from streamfilter.preflight.load import BYTES_OF_A_SHINGLE, LoadPlan, load_of
 from streamfilter.preflight.plan import SAMPLE_RECORDS, ShapePlan, count_sample
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
 from streamfilter.similarity.statistics.shape import MissesRecall, Shape, plan, require
 from streamfilter.stops import ConfigError, Problem
 
+SHINGLES = 170  # of a document of 1 kB
+RATE_MAX, SIZE_MAX = 1e9, 1 << 30
 Spread = list[tuple[float, float]]
 
 
@@ -64,6 +68,13 @@ def duration_of(
     return duration
 
 
+def rate_of(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    """Refuse a rate that is no number; a range lets NaN pass."""
+    if value is not None and isnan(value):
+        raise click.BadParameter("write documents a second, such as 50")
+    return value
+
+
 @click.command()
 @click.option("--threshold", type=click.FloatRange(0, 1, min_open=True),
               help="Similarity that makes a duplicate.")  # fmt: skip
@@ -84,21 +95,28 @@ def duration_of(
              f"{SAMPLE_RECORDS:,} records of this file.", metavar="FILE")  # fmt: skip
 @plot_option("Draw the S-curve into this file, too.")
 @file_options
-@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R",
+@click.option("--rate", type=click.FloatRange(0, RATE_MAX, min_open=True), metavar="R",
+              callback=rate_of,
               help="Documents a second: shows the size of an index for them.")  # fmt: skip
 @click.option("--retention", callback=duration_of, metavar="T",
               help="With --rate: how long a document is remembered, such as 30d.")  # fmt: skip
 @click.option("--documents", type=click.IntRange(1), metavar="N",
               help="Most documents that are remembered.")  # fmt: skip
-@click.option("--shingles", type=click.IntRange(1), default=170, metavar="K", show_default=True,
-              help="Mean number of shingles of a document.")  # fmt: skip
+@click.option("--size", type=click.IntRange(1, SIZE_MAX), metavar="B",
+              help="With --rate: mean bytes of a record. Shows how many processes the load needs, "
+                   "and in which roles.")  # fmt: skip
+@click.option("--shingles", type=click.IntRange(1), metavar="K",
+              help="Mean number of shingles of a document.  "
+                   f"[default: {SHINGLES}; with --size a {BYTES_OF_A_SHINGLE}th of it]"
+              )  # fmt: skip
 @config_options
 @output_option
 def command(
     threshold: float | None, slots: int | None, recall: float | None,
     bands: int | None, rows: int | None, layout: str | None, spread: Spread,
     sample: str | None, plot: Path | None,
-    rate: float | None, retention: timedelta | None, documents: int | None, shingles: int,
+    rate: float | None, retention: timedelta | None, documents: int | None, size: int | None,
+    shingles: int | None,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str, **sampled: Any,
 ) -> None:  # fmt: skip
     """Choose bands and rows for a threshold and a recall, or show what a shape finds.
@@ -116,6 +134,7 @@ def command(
       streamfilter plan --plot curve.svg               the same curve as a picture
       streamfilter plan --rate 50 --retention 30d      50 documents a second, for a month
       streamfilter plan --documents 5000000            the last five million
+      streamfilter plan --rate 20000 --size 1024 --documents 100000000    one process, or more
     """
     if (bands is None) is not (rows is None):
         raise click.UsageError("--bands and --rows belong together: give both, or neither")
@@ -130,6 +149,8 @@ def command(
         shape = _planned(at, width, wanted, how) if planned else Shape.of(config.scheme())
     if sample is not None and config.scheme().fields:
         raise click.UsageError("records are found by equal fields, not by chance; omit --sample")
+    if shingles is None:
+        shingles = SHINGLES if size is None else max(1, size // BYTES_OF_A_SHINGLE)
     found = ShapePlan(
         shape,
         at,
@@ -137,6 +158,7 @@ def command(
         spread,
         None if sample is None else count_sample(shape, at, sample, config),
         _capacity(shape, config, rate, retention, documents, shingles),
+        _load(shape, rate, size, shingles),
     )
     answer(found, output)
     if plot is not None:
@@ -185,3 +207,15 @@ def _capacity(
     most = remembered(rate=rate, retention=retention, most=documents)
     memory = memory_for(config)
     return None if most is None else capacity(shape, most, shingles=shingles, memory=memory)
+
+
+def _load(shape: Shape, rate: float | None, size: int | None, shingles: int) -> LoadPlan | None:
+    """Return what the load needs; None if no size is given.
+
+    Raises `click.UsageError`: the rate is missing.
+    """
+    if size is None:
+        return None
+    if rate is None:
+        raise click.UsageError("--size needs --rate: how many documents come in a second")
+    return load_of(shape, rate, size, shingles)

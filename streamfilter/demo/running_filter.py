@@ -107,13 +107,21 @@ LOG_LINES_SHOWN = 20
 class RunningFilter:
     """A `streamfilter run` with *settings* in a directory; stopped at the end."""
 
-    def __init__(self, settings: Mapping[str, Any], directory: Path, *, name: str) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        directory: Path,
+        *,
+        name: str,
+        role: str | None = None,
+    ) -> None:
         self.url = "http://{host}:{port}".format(**settings["http"])
         config = directory / f"{name}.yaml"
         config.write_text(json.dumps(settings, indent=2))  # JSON is YAML too
         self._log = directory / f"{name}.log"
         # STREAMFILTER_* variables of the caller are for another service: they are removed.
         command = [sys.executable, "-m", "streamfilter", "run", "--config", str(config)]
+        command += ["--role", role] if role else []
         self._start = partial(Child, command, log=self._log, environment=environment())
         self._child = self._start()
 

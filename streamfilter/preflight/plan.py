@@ -17,6 +17,7 @@ from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Malformed
 from streamfilter.monitoring.capacity import Capacity
 from streamfilter.monitoring.curve_picture import Curve, picture
+from streamfilter.preflight.load import LoadPlan
 from streamfilter.quality.sample.brute_force import all_pairs
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.statistics.shape import Shape
@@ -83,6 +84,7 @@ class ShapePlan:
     """(similarity, number) of the earlier documents that a document is like."""
     seen: ShapeCounts | None = None
     capacity: Capacity | None = None
+    load: LoadPlan | None = None
 
     @property
     def name(self) -> str:
@@ -107,6 +109,7 @@ class ShapePlan:
             "bytes_per_million_documents": shape.bytes_per_document() * 1_000_000,
             "curve": [{"similarity": s, "candidate_probability": p} for s, p in shape.curve()],
             **({"memory": memory} if takes else {}),
+            **({"load": asdict(self.load)} if self.load else {}),
         }
 
     def as_text(self) -> str:
@@ -122,6 +125,7 @@ class ShapePlan:
             f"  if {CONTAINED:.0%} of a text is in another: finds {contained} its size",
             f"  disk: about {shape.bytes_per_document() / 1000:.2f} GB per million documents of "
             "170 shingles",
+            *(self.load.as_text() if self.load else ()),
             *self._about_capacity(),
         ]
         if self.spread:

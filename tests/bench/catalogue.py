@@ -11,4 +11,5 @@ BENCHMARKS = {
     "switches": "tests.bench.switches",
     "flood": "tests.bench.flooding",
     "kafka": "tests.bench.wire",
+    "cluster": "tests.bench.clustering",
 }

@@ -70,14 +70,20 @@ class Route:
     directory: Path
     documents: Sequence[str]
     name: str = field(default_factory=lambda: f"bench-{secrets.token_hex(4)}")
+    partitions: int = 1
     group: str = ""
     """Of the last run of the filter."""
 
     def __post_init__(self) -> None:
-        self.kafka.create_topics({self.name: 1})
-        feed = Feed(self.kafka.bootstrap, self.name)
+        self.kafka.create_topics({self.name: self.partitions})
+        self.feed(self.name)
+
+    def feed(self, topic: str) -> None:
+        """Send all documents to *topic*, spread over its partitions."""
+        feed = Feed(self.kafka.bootstrap, topic)
         for number, text in enumerate(self.documents):
-            feed.send(record_of(number, text), key=str(number).encode())
+            key = str(number).encode()
+            feed.send(record_of(number, text), key=key, partition=number % self.partitions)
         feed.flush()
 
     def filter(self) -> MeasuredRun:
@@ -99,7 +105,7 @@ class Route:
     def copy(self) -> float:
         """Run the ceiling over the whole topic; return records a second."""
         config = self.directory / "ceiling.yaml"
-        config.write_text(json.dumps(self._settings(self.name, self._new_group())))
+        config.write_text(json.dumps(self.settings(self.name, self.new_group())))
         module = "tests.bench.ceiling"
         copied = said_by(["-m", module, str(config), str(len(self.documents))])
         return float(copied["records"] / copied["seconds"])
@@ -140,17 +146,17 @@ class Route:
 
     def _running(self, topic: str) -> RunningFilter:
         """Start the filter from *topic*, as a new group."""
-        self.group = self._new_group()
-        settings = self._settings(topic, self.group)
+        self.group = self.new_group()
+        settings = self.settings(topic, self.group)
         return RunningFilter(settings, self.directory, name=self.group)
 
-    def _new_group(self) -> str:
+    def new_group(self) -> str:
         return f"{self.name}-{secrets.token_hex(4)}"
 
-    def _settings(self, topic: str, group: str) -> dict[str, Any]:
+    def settings(self, topic: str, group: str) -> dict[str, Any]:
         """Return settings for *group*, with topics and an index of its own."""
         outputs = {name: f"{group}.{name}" for name in OUTPUTS}
-        self.kafka.create_topics(dict.fromkeys(outputs.values(), 1))
+        self.kafka.create_topics(dict.fromkeys(outputs.values(), self.partitions))
         return {
             "input": {"topic": topic},
             "output": outputs,

@@ -1,5 +1,6 @@
 """``plan`` and ``compare``: the numbers of the theory, from the command line."""
 
+import itertools
 import json
 import random
 import re
@@ -13,6 +14,7 @@ import pytest
 from streamfilter.cli import main
 from streamfilter.index.format import encode_documents
 from streamfilter.monitoring import capacity
+from streamfilter.preflight import load
 from streamfilter.similarity.statistics.shape import Shape
 from tests.bench.indexing import TOKENS, documents_of
 
@@ -183,6 +185,40 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     assert "remembers" not in run(capsys, "plan")[1]
 
 
+@pytest.mark.parametrize(
+    ("rate", "size", "step", "edges"),
+    [
+        (50, 1_024, "one process", 1),
+        (20_000, 1_024, "edges and a judge", 2),
+        (20_000, 10_240, "scopes", 5),
+        (1e9, 1, "scopes", 50_000),
+    ],
+)
+def test_plan_says_which_step_a_load_needs(capsys, rate, size, step, edges):
+    asked = ("--rate", str(rate), "--size", str(size), "--documents", "1000000")
+    told = run_json(capsys, "plan", *asked)["load"]
+    assert told["step"] == step
+    assert told["edges"] >= edges
+    assert told["processes"] * load.FULL >= told["cores"]
+    assert told["edges"] * load.FULL >= told["edge_cores"]
+    assert (told["rate"] > told["judge_max"]) is (step == "scopes")
+    said = {"one process": "a standby", "edges and a judge": "two judges", "scopes": "one index c"}
+    assert said[step] in run(capsys, "plan", *asked)[1].partition("needed: ")[2]
+
+
+def test_costs_are_those_that_were_measured_and_grow_with_the_size():
+    saved = json.loads((RUNS / "cluster.json").read_text())["benchmarks"]["cluster"]["tables"]
+    names = {"alone": "one process", "edge": "edge", "judge": "judge", "judging": "judging"}
+    for row in saved["us a document"]:
+        costs = load.costs_of(row["bytes"])
+        assert costs == load.COSTS[row["bytes"]]
+        for name, column in names.items():
+            assert getattr(costs, name) == round(row[column]["median"]), (row["bytes"], name)
+    sizes = [load.costs_of(size) for size in (1, 130, 500, 1_024, 3_400)]
+    assert sizes[0] == sizes[1]
+    assert all(a.edge <= b.edge and a.judge <= b.judge for a, b in itertools.pairwise(sizes))
+
+
 def test_plan_refuses_a_memory_that_has_no_end_or_is_none(capsys):
     for asked, said in (
         (("--rate", "5"), "grows for ever"),
@@ -190,6 +226,9 @@ def test_plan_refuses_a_memory_that_has_no_end_or_is_none(capsys):
         (("--rate", "5", "--retention", "0"), "nothing would be remembered"),
         (("--rate", "5", "--retention", "30"), "expected a duration with its unit"),
         (("--documents", "0"), "--documents"),
+        (("--size", "1024", "--documents", "5"), "--size needs --rate"),
+        (("--rate", "nan", "--documents", "5"), "write documents a second"),
+        (("--rate", "inf", "--documents", "5"), "--rate"),
     ):
         code, _, err = run(capsys, "plan", *asked)
         assert (code, said in err) == (64, True), asked

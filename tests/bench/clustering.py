@@ -1,0 +1,266 @@
+"""What do an edge and a judge cost a document, and does the clock agree with the model of `plan`?
+
+A real Kafka of one node. One process, then a judge with one and with two edges, filter the same
+documents. All costs are processor time. The model says what the clock should show: the slowest of
+edges, judge, and all cores together. At last the judge works alone on sketch ranges that an edge
+has prepared.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from deploy.local.node import free_ports
+from deploy.local.real import RealKafka
+from streamfilter.bench import texts
+from streamfilter.bench.machine import processor_seconds, usable
+from streamfilter.bench.measure import Measured
+from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.demo.running_filter import WAIT_SECONDS, RunningFilter
+from streamfilter.preflight.load import COMMIT_SECONDS, COSTS, Costs
+from tests.bench.service import LOOK_SECONDS, MeasuredRun, Route
+
+SIZES = (130, 1_024)
+RECORDS = {True: 12_000, False: 40_000}
+SHARE = 0.3
+PARTITIONS, EDGES = 2, (1, 2)
+WANTED = {130: (20, 50), 1_024: (26, 50)}
+"""Most µs of the judge's thread and of an edge, by size."""
+PREPARED_RATE = 25_000
+STILL_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRun:
+    """One run of a judge and some edges over all records; costs in µs a document."""
+
+    rate: float
+    judge: float  # its own thread
+    judging: float  # all its threads
+    edge: float  # all threads of all edges
+    broker: float  # the broker, and this process, which feeds the topic
+
+    @property
+    def cores_us(self) -> float:
+        """Return the processor time of all processes."""
+        return self.judging + self.edge + self.broker
+
+
+def run(options: Options) -> BenchResult:
+    """Measure both sizes."""
+    rows: list[Row] = []
+    clocks: list[Row] = []
+    targets: list[Target] = []
+    checks: list[Check] = []
+    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as temporary, _kafka() as kafka:
+        for size in SIZES:
+            fresh = texts.documents("english", size, RECORDS[options.quick], seed=4)
+            documents = texts.mixed(fresh, share=SHARE, seed=4)
+            route = Route(kafka, Path(temporary), documents, partitions=PARTITIONS)
+            of_size = _Size(size, route, options)
+            rows.append(of_size.costs())
+            clocks += of_size.clocks()
+            targets += of_size.targets()
+            checks.append(of_size.check())
+    return BenchResult(
+        {"us a document": rows, "documents/s by the clock": clocks}, checks, targets,
+        settings={"records": RECORDS[options.quick], "duplicates": SHARE,
+                  "partitions": PARTITIONS, "cores": len(usable())},
+        notes=["judge: its own thread; judging: all of them; broker: with the feed, same cores",
+               "expected: of these costs, on all cores; cores had: what other programs left"],
+    )  # fmt: skip
+
+
+class _Size:
+    """All runs over documents of one size."""
+
+    def __init__(self, size: int, route: Route, options: Options) -> None:
+        self.size, self._route = size, route
+        self.alone: list[float] = []
+        self.runs: dict[int, list[ClusterRun]] = {edges: [] for edges in EDGES}
+        self.prepared: list[float] = []
+        self.forwarded = 0
+        for turn in range(options.repeat):
+            options.say(f"{size} bytes, turn {turn + 1} of {options.repeat}")
+            self.alone.append(route.filter().processor_us)
+            for edges in EDGES:
+                run, self.forwarded = clustered(route, edges)
+                self.runs[edges].append(run)
+            self.prepared.append(prepared(route))
+
+    def _of(self, name: str) -> Measured:
+        return Measured.of([getattr(run, name) for runs in self.runs.values() for run in runs])
+
+    def measured(self) -> Costs:
+        """Return the costs as `plan` has them."""
+        edge, judge, judging = (self._of(name).median for name in ("edge", "judge", "judging"))
+        return Costs(Measured.of(self.alone).median, edge, judge, judging)
+
+    def costs(self) -> Row:
+        """Return the row of costs, beside those that `plan` computes with."""
+        names = ("edge", "judge", "judging", "broker")
+        model = COSTS[self.size]
+        return {
+            "bytes": self.size,
+            "one process": Measured.of(self.alone),
+            **{name: self._of(name) for name in names},
+            "plan has": f"{model.alone:g} {model.edge:g} {model.judge:g} {model.judging:g}",
+        }
+
+    def clocks(self) -> Iterator[Row]:
+        """Yield what the clock showed, beside what the model expects on these cores."""
+        for edges, runs in self.runs.items():
+            rate = Measured.of([run.rate for run in runs])
+            wanted = expected(self.measured(), self._of("broker").median, edges, len(usable()))
+            had = [run.rate * run.cores_us / 1e6 for run in runs]
+            yield {"bytes": self.size, "edges": str(edges), "clock": rate, "expected": wanted,
+                   "clock/expected": rate.median / wanted,
+                   "cores had": Measured.of(had)}  # fmt: skip
+        rate, wanted = Measured.of(self.prepared), ceiling(self.measured())
+        yield {"bytes": self.size, "edges": "prepared", "clock": rate, "expected": wanted,
+               "clock/expected": rate.median / wanted, "cores had": None}  # fmt: skip
+
+    def targets(self) -> Iterator[Target]:
+        """Yield the wanted costs and rates."""
+        found, (judge, edge) = self.measured(), WANTED[self.size]
+        label = f"{self.size} bytes"
+        yield Target(f"{label}: judge's thread, us", found.judge, judge, at_most=True)
+        yield Target(f"{label}: an edge, us", found.edge, edge, at_most=True)
+        whole = (found.edge + found.judging) / found.alone
+        yield Target(f"{label}: all, times one process", whole, 1.5, at_most=True)
+        rate = Measured.of(self.prepared).median
+        yield Target(f"{label}: prepared, documents/s by the clock", rate, PREPARED_RATE)
+
+    def check(self) -> Check:
+        """Hold the last run to the promise: every record in one place, once."""
+        wanted = len(self._route.documents)
+        detail = f"{self.forwarded} of {wanted}"
+        return Check(f"{self.size} bytes: every record once", self.forwarded == wanted, detail)
+
+
+def expected(costs: Costs, broker: float, edges: int, cores: int) -> float:
+    """Return documents a second: the slowest of the edges, the judge, and all cores together."""
+    whole = costs.edge + costs.judging + broker
+    return min(edges * 1e6 / costs.edge, ceiling(costs), cores * 1e6 / whole)
+
+
+def ceiling(costs: Costs, batch: int = 4_000) -> float:
+    """Return documents a second of a judge that never waits for edges."""
+    return batch / (batch * costs.judge / 1e6 + COMMIT_SECONDS)
+
+
+def settings_of(route: Route, topic: str, group: str, role: str, **more: Any) -> dict[str, Any]:
+    """Return the settings of one process of the cluster *group*."""
+    settings = route.settings(topic, group) if role == "judge" else {**more.pop("like")}
+    http = {"host": "127.0.0.1", "port": free_ports(1)[0]}
+    return {**settings, "http": http, "cluster": {"enabled": True}, **more}
+
+
+def position_of(service: RunningFilter) -> int:
+    """Return how many records a process has judged or forwarded."""
+    return sum(service.status().get("positions", {}).values())
+
+
+def clustered(route: Route, edges: int) -> tuple[ClusterRun, int]:
+    """Start a judge and *edges*, then feed the topic; return the costs, and what came out."""
+    count, group, topic = len(route.documents), route.new_group(), _new_topic(route)
+    with ExitStack() as stack:
+        settings = settings_of(route, topic, group, "judge")
+        judge = stack.enter_context(_started(route, settings, "judge"))
+        judge.wait_until("running")
+        running = [
+            stack.enter_context(
+                _started(route, settings_of(route, topic, group, "edge", like=settings), f"edge{n}")
+            )
+            for n in range(edges)
+        ]
+        for each in running:
+            each.wait_until("running")
+        time.sleep(STILL_SECONDS)  # the first edge begins again when another one joins
+        for each in running:
+            each.wait_until("running")
+        used = partial(_used, judge, running, route.kafka)
+        begun, before = time.perf_counter(), used()
+        route.feed(topic)
+        while sum(map(position_of, running)) < count:
+            time.sleep(LOOK_SECONDS)
+        seconds, after = time.perf_counter() - begun, used()
+        written = sum(
+            each.samples("records_produced_total").get(name, 0.0)
+            for each in running
+            for name in ("unique", "duplicates")
+        )
+    costs = [(b - a) * 1e6 / count for a, b in zip(before, after, strict=True)]
+    return ClusterRun(count / seconds, *costs), int(written)
+
+
+def _used(judge: RunningFilter, edges: list[RunningFilter], kafka: RealKafka) -> list[float]:
+    """Return the processor seconds of each part, in the order of `ClusterRun`."""
+    return [
+        processor_seconds(judge.pid, first_thread=True),
+        processor_seconds(judge.pid),
+        sum(processor_seconds(each.pid) for each in edges),
+        processor_seconds(kafka.nodes[0].pid or 0) + time.process_time(),
+    ]
+
+
+def _new_topic(route: Route) -> str:
+    topic = f"{route.name}.{time.time_ns()}"
+    route.kafka.create_topics({topic: PARTITIONS})
+    return topic
+
+
+def prepared(route: Route) -> float:
+    """Let an edge sign all records, stop it, and return the documents/s of the judge alone."""
+    count, group, topic = len(route.documents), route.new_group(), _new_topic(route)
+    settings = settings_of(route, topic, group, "judge")
+    patient = settings_of(route, topic, group, "edge", like=settings,
+                          cluster={"enabled": True, "pending": max(count, 100)})  # fmt: skip
+    with _started(route, settings, "judge") as judge:
+        judge.wait_until("running")
+        with _started(route, patient, "edge") as edge:
+            edge.wait_until("running")
+            judge.stop()
+            route.feed(topic)
+            _until(lambda: edge.samples("edge_waiting_records").get("", 0.0) >= count, "full")
+            _until_still(lambda: edge.samples("kafka_sent_bytes_total").get("signer", 0.0))
+    with _started(route, settings, "judge") as judge:
+        return MeasuredRun.of(judge, count).rate
+
+
+def _started(route: Route, settings: dict[str, Any], name: str) -> RunningFilter:
+    """Start a process whose role is the beginning of its *name*."""
+    role = "judge" if name == "judge" else "edge"
+    group = settings["kafka"]["group"]
+    return RunningFilter(settings, route.directory, name=f"{group}.{name}", role=role)
+
+
+def _until(reached: Callable[[], bool], state: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not reached():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the edges are not {state}")
+        time.sleep(LOOK_SECONDS)
+
+
+def _until_still(value: Callable[[], float]) -> None:
+    """Return when *value* has not changed for a while: the client reports it once a second."""
+    before = -1.0
+    while (now := value()) != before:
+        before = now
+        time.sleep(STILL_SECONDS)
+
+
+@contextmanager
+def _kafka() -> Iterator[RealKafka]:
+    kafka = RealKafka(1)
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.close()
