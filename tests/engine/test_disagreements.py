@@ -1,6 +1,8 @@
 """Rules of a start whose offsets, changelog, index and input disagree, without a broker."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,9 +17,10 @@ from streamfilter.engine.start_checks import (
     refuse_lost_input,
     refuse_other_input,
 )
-from streamfilter.index.input_table import ONE_TOPIC
+from streamfilter.index.input_table import ONE_TOPIC, InputTable
 from streamfilter.index.protocol import Progress
 from streamfilter.model import InputTopic
+from streamfilter.tasks.task_start import TaskStart
 
 NAMES = Names("group", "in", "changelog/0", "state")
 
@@ -67,6 +70,37 @@ def test_a_recreated_topic_of_several_may_be_left_out():
         with pytest.raises(Refusal) as one:
             refuse(NAMES)
         assert "input.topics" not in str(one.value)
+
+
+def start_of(partitions: int, table: InputTable = ONE_TOPIC) -> tuple[TaskStart, Any]:
+    """Return a start that finds topic "a" with so many partitions, and an index that read three."""
+    inputs, layout = Inputs("a*", several=True), Layout(0, {}, topics=(topic("a", partitions),))
+    inputs.take(table, layout, 0)
+    parts: Any = SimpleNamespace(inputs=inputs, observer=SimpleNamespace(process=None))
+    plan: Any = SimpleNamespace(names=NAMES, accept_positions=False)
+    keeper: Any = None
+    start = TaskStart(plan, parts, keeper)
+    start.layout = layout
+    index = SimpleNamespace(
+        progress=Progress(positions={0: 9, 2: 9}), fact=lambda _: table.encode()
+    )
+    return start, index
+
+
+def topic(name: str, partitions: int) -> InputTopic:
+    return InputTopic(name, f"id of {name}", partitions)
+
+
+def test_an_index_of_one_topic_is_continued_as_the_first_of_several():
+    known = InputTable((topic("a", 3),))
+    start, index = start_of(3)
+    assert start._numbered(index, {0: 9, 2: 9}, "id of a") == known
+    start, index = start_of(2)
+    with pytest.raises(Refusal, match="partitions"):
+        start._numbered(index, {0: 9}, "id of a")
+    for partitions, missing in ((2, 1), (3, 0), (4, 0)):
+        start, index = start_of(partitions, known)
+        assert start._unknown_to(start.layout, index) == missing
 
 
 def lost(positions, *, accept=False):

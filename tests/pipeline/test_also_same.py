@@ -20,7 +20,7 @@ from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.explanation import beside, explain
 from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.matching.search import search
+from streamfilter.matching.search import candidates_of, compared, search
 from streamfilter.matching.verdict.decision import Fate
 from streamfilter.model import Reason, Record, Source, Unjudged, Verdict
 from streamfilter.similarity.scheme import Scheme, scheme_of
@@ -208,25 +208,33 @@ def test_the_setting_is_part_of_the_scheme_and_of_the_policy():
     assert Sketches.from_bytes(sketches.to_bytes()).contents.widths == scheme.widths
 
 
-def test_a_search_and_an_explanation_name_the_field():
+@pytest.mark.parametrize("field", [0, 1], ids=BOTH.also_same)
+def test_a_search_and_an_explanation_name_the_field(field):
+    def beside_text(value: str | None, other: str | None = None) -> tuple[str | None, str | None]:
+        return (other, value) if field else (value, other)
+
+    equal = f"the values of {BOTH.also_same[field]} are equal (verify.also_same)"
     index, policy = MemoryIndex(BOTH.widths, ids=True), MatchPolicy(also_same=BOTH.also_same)
     texts = ["one two three four five", "six seven eight nine ten", "one two three four five"]
-    values = [(None, '"u"'), ('"g"', None), ('"g"', '"x"')]
+    values = [beside_text('"u"'), beside_text(None, '"g"'), beside_text('"x"', '"g"')]
     run_in_batches(texts, iter((3,)), index, policy, SKETCHER, values=values)
-    asked = SKETCHER.sketch([texts[1]], [(None, '"u"')])
+    asked = SKETCHER.sketch([texts[1]], [beside_text('"u"')])
     told = explain(index, asked, policy=policy)
     (step,) = told.candidates
     assert (step.id, step.finding.fate, told.decision.method) == (
         "d0", Fate.SAME_FIELD, "same_field"
     )  # fmt: skip
-    assert told.reason == "of d0: the values of /url are equal (verify.also_same)"
+    assert told.reason == f"of d0: {equal}"
     (found,) = search(index, asked, policy=policy)
     assert {each.id: each.finding.fate for each in found} == {
         "d0": Fate.SAME_FIELD, "d1": Fate.SAME_TEXT
     }  # fmt: skip
+    met = candidates_of(index, asked)
+    outcome = compared(asked.contents, met, index.fetch(met.ordinals), policy=policy)
+    assert (met.ordinals.tolist(), outcome.confirmed.tolist()) == ([0, 1], [True, True])
     first = index.fetch(np.array([0]))
     pair = beside(asked, first, SKETCHER.keys_of(first.contents), policy=policy)
-    assert pair.why == "the values of /url are equal (verify.also_same)"
+    assert pair.why == equal
     old = explain(index, asked, policy=policy, reach=1)
     assert (old.decision.match.document_id, old.candidates[-1].finding.fate) == (
         "d1", Fate.TOO_OLD

@@ -13,6 +13,7 @@ from streamfilter.matching.blocking.visibility import Visibility
 from streamfilter.matching.lookup import lookup
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge, settle
 from streamfilter.matching.verdict.decision import Outcome, decide
+from streamfilter.matching.verdict.verification import _FINEST, _best_first
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme
@@ -163,6 +164,16 @@ def test_candidates_are_the_same_however_they_are_cut_into_tables(monkeypatch):
     assert len(whole) > 100
     for name in Candidates.__slots__:
         assert np.array_equal(getattr(whole, name), getattr(cut, name)), name
+
+
+def test_of_equal_estimates_the_pair_that_shares_more_bands_is_compared_first_then_the_oldest():
+    rows, bands = np.array([0, 0, 0, 1, 1]), np.array([1, 2, 2, 1, 16])
+    none = np.zeros(5, np.int64)
+    pairs = Candidates.of(rows, np.arange(5), bands=bands, weights=none, same_text=none > 0)
+    for finest in (0, 1):  # whatever the lowest bit of the sort key is
+        estimated = np.full(5, 1 - (200 + finest) / _FINEST)
+        estimated[4] = 0.5
+        assert _best_first(pairs, estimated, np.arange(5)).tolist() == [1, 2, 0, 3, 4]
 
 
 def test_ranks_count_anew_for_each_row():

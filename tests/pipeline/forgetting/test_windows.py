@@ -17,11 +17,12 @@ from streamfilter.index.protocol import WINDOWS_MAX
 from streamfilter.matching.blocking.retention import (
     EVERYTHING,
     FUTURE_MILLISECONDS_MAX,
+    UNLIMITED,
     Extent,
     Retention,
 )
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.model import BatchMark, Record, Source, Span, Window
+from streamfilter.model import EVER, BatchMark, Record, Source, Span, Window
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.forgetting.ageing import Ageing
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, plain, run_in_batches, stream
@@ -377,6 +378,28 @@ def test_a_clock_that_is_fast_ages_a_short_retention_by_no_more_than_a_quarter_o
         (time,) = retention.stream_times(time, [record], began + now).tolist()
         aging.come(retention, time, 1)
     assert aging.horizons == [0, 0, 0, 1, 1], "the fast one's own time is a quarter ahead"
+
+
+def test_an_index_stores_when_documents_came_once_it_forgets_and_never_before():
+    """Without a limit no byte of its marks may change."""
+    limits = Retention(documents=9), Retention(time=9), Retention(within=9)
+    assert [each.rest(MemoryIndex(Widths(128))).ages for each in (UNLIMITED, *limits)] == [
+        False, True, True, True
+    ]  # fmt: skip
+    later = EVER, Window(1, 4, 1)
+    for horizon, windows, ages in ((0, (EVER,), False), (1, (EVER,), True), (0, later, True)):
+        extent = UNLIMITED.extent(Progress(horizon=horizon), windows, time=5)
+        assert (extent.ages, extent.marked_time) == (ages, 5 if ages else -1)
+
+
+def test_a_window_begins_with_its_first_document_and_not_with_an_empty_batch_before():
+    marks = [BatchMark(0, 0, 0, (), stream_time=0),
+             BatchMark(1, 0, 5, (Span(0, 0, 5),), stream_time=23 * HOUR)]  # fmt: skip
+    progress, retention = Progress(next_batch=2, next_ordinal=5), Retention(documents=8, least=9)
+    for hour, opens in ((25, None), (47, Window(1, 5, 2))):
+        times = np.array([hour * HOUR])
+        extent = retention.extent(progress, (EVER,), times=times, mark=marks.__getitem__)
+        assert extent.opens == opens
 
 
 @pytest.mark.parametrize("documents", [0, -1])
