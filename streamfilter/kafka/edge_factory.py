@@ -90,7 +90,8 @@ def edge_name(config: Config) -> str:
 def edge_service(factory: TaskFactory, *, accept_positions: bool) -> Service:
     """Return the service of an edge; it joins the edges' group here."""
     config, observer = factory.config, factory.observer.process
-    group = joined(factory, config.edge_group, config.verdicts_topic)
+    partitions = factory.partitions.layout.inputs
+    group = joined(factory, config.edge_group, config.verdicts_topic, partitions)
     membership = OneEdge(group, lambda: factory.partitions.layout.inputs)
     statistics = observer.statistics
 

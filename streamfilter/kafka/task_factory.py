@@ -50,6 +50,7 @@ from streamfilter.kafka.ports.changelog import KafkaChangelog
 from streamfilter.kafka.ports.membership import GroupMembership
 from streamfilter.kafka.ports.sink import KafkaSink
 from streamfilter.kafka.ports.source import KafkaSource
+from streamfilter.kafka.ports.unowned_partitions import UnownedPartitions
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Positions
 from streamfilter.monitoring.client_statistics import Statistics
@@ -115,7 +116,7 @@ class TaskFactory:
         """Return the service; it joins the group here."""
         config, tasks = self.config, range(self.tasks)
         cold = config.index.standby == "cold" or bool(self.seeds)
-        membership = joined(self, config.kafka.group, config.changelog_topic)
+        membership = joined(self, config.kafka.group, config.changelog_topic, self.tasks)
         return Service(
             membership,
             lambda number, index: self._task(
@@ -381,10 +382,13 @@ def watching(factory: TaskFactory) -> Callable[[], Layout]:
     return look
 
 
-def joined(factory: TaskFactory, group: str, topic: str) -> GroupMembership:
-    """Join *group*, which assigns the partitions of *topic*."""
+def joined(factory: TaskFactory, group: str, topic: str, partitions: int) -> GroupMembership:
+    """Join *group*, which assigns the *partitions* of *topic*."""
     config, statistics = factory.config, factory.observer.process.statistics
     own = clients.ownership_properties(config) | {"group.id": group}
+    unowned = None
+    if clients.is_static(own) and partitions > 1:
+        unowned = UnownedPartitions(factory.admin, factory.clock, group, topic, partitions)
     with stops(), kafka_errors("joining the group"):
         consumer = clients.consumer(config, statistics.watched(own, "owner"))
-        return GroupMembership(consumer, topic)
+        return GroupMembership(consumer, topic, unowned)

@@ -121,6 +121,12 @@ def ownership_properties(config: Config) -> Properties:
     return {**theirs, **_base(config, "owner"), **mine}
 
 
+def is_static(properties: Properties) -> bool:
+    """Return whether a member with *properties* keeps its place in the group while it restarts."""
+    classic = properties.get("group.protocol", "classic").lower() == "classic"
+    return classic and bool(properties.get("group.instance.id"))
+
+
 def _reading_properties(config: Config, role: str) -> Properties:
     theirs = config.kafka.properties("consumer")
     for name in _OF_THE_MEMBER:

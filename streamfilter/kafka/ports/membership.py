@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from streamfilter.engine.ports import InputLost, Member, Moves, Retriable
 from streamfilter.kafka.connection.clients import logger
 from streamfilter.kafka.connection.errors import kafka_errors, translated
+from streamfilter.kafka.ports.unowned_partitions import UnownedPartitions
 from streamfilter.killpoints import kill_point
 
 MAGIC = b"CGMDv2:"
@@ -43,16 +44,22 @@ _HARMLESS = frozenset(
 class GroupMembership:
     """`streamfilter.engine.ports.Membership` on the ownership consumer."""
 
-    def __init__(self, consumer: Consumer, changelog: str) -> None:
-        self._consumer = consumer
+    def __init__(
+        self, consumer: Consumer, changelog: str, unowned: UnownedPartitions | None = None
+    ) -> None:
+        """Join; *unowned*, of a static member, finds what a rebalance has left without an owner."""
+        self._consumer, self._unowned = consumer, unowned
         self._what = f"keeping ownership by {changelog}"
         self._gained: set[int] = set()
         self._gone: set[int] = set()
-        self._lost = False
+        self._lost = self._joined = False
         self._topic = changelog
+        self._subscribe()
+
+    def _subscribe(self) -> None:
         with kafka_errors(self._what):
-            consumer.subscribe(
-                [changelog],
+            self._consumer.subscribe(
+                [self._topic],
                 on_assign=self._on_assign,
                 on_revoke=self._on_revoke,
                 on_lost=self._on_lost,
@@ -60,6 +67,7 @@ class GroupMembership:
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self._gained |= {partition.partition for partition in partitions}
+        self._joined = True
         kill_point("start.given")
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
@@ -75,6 +83,8 @@ class GroupMembership:
     def poll(self, timeout: float) -> Moves:
         """Serve the group; return the assignments and revocations since the last call."""
         self._serve(timeout)
+        if self._joined and self._unowned and (unowned := self._unowned.look()):
+            self._join_again(sorted(unowned))
         while self._gained or self._gone or self._lost:
             moves = Moves(frozenset(self._gained), frozenset(self._gone), self._lost)
             # A partition may have been revoked again by now; then there is nothing to pause.
@@ -85,6 +95,18 @@ class GroupMembership:
                 self._gained, self._gone, self._lost = set(), set(), False
                 return moves
         return Moves()
+
+    def _join_again(self, unowned: list[int]) -> None:
+        """Leave the group and join it: the rebalance gives the *unowned* partitions to members."""
+        logger.warning(
+            "%s: partitions %s have no owner, because a process was killed in a rebalance; this "
+            "process leaves the group and joins again",
+            self._topic,
+            unowned,
+        )
+        with kafka_errors(self._what):
+            self._consumer.unsubscribe()  # a static member leaves only so
+        self._subscribe()
 
     def _serve(self, timeout: float) -> None:
         with kafka_errors(self._what):
