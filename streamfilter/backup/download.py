@@ -24,13 +24,7 @@ from streamfilter.index.directory.lock_and_marker import (
     write_marker,
 )
 from streamfilter.index.directory.opening import wipe_index
-from streamfilter.index.errors import (
-    DiskFull,
-    IndexDamaged,
-    IndexFault,
-    IndexRefused,
-    file_errors,
-)
+from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused, file_errors
 from streamfilter.killpoints import kill_point
 
 CANDIDATES_MAX = 50  # backups of one index that are looked at, the newest first

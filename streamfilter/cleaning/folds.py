@@ -64,15 +64,11 @@ def _arabic(character: str) -> str:
     return _ARABIC_LETTERS.get(character, character)
 
 
-def _digit(character: str) -> str:
-    return str(unicodedata.decimal(character)) if character.isdecimal() else character
-
-
 FOLDS: dict[str, Callable[[str], str]] = {
     "marks": _without_marks,
     "arabic": _arabic,
     "apostrophes": lambda character: "'" if character in _APOSTROPHES else character,
-    "digits": _digit,
+    "digits": lambda c: str(unicodedata.decimal(c)) if c.isdecimal() else c,
     "turkish": lambda character: {"İ": "i", "ı": "i", "\u0307": ""}.get(character, character),
 }
 

@@ -19,12 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfilter.cluster.ranges import (
-    SketchRange,
-    VerdictRange,
-    encode_sketches,
-    in_messages,
-)
+from streamfilter.cluster.ranges import SketchRange, VerdictRange, encode_sketches, in_messages
 from streamfilter.engine.ports import Clock
 from streamfilter.matching.batch import Prepared
 from streamfilter.model import Positions

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from streamfilter.collection.ids import Id
+from streamfilter.collection.rows import Id
 from streamfilter.documents.reader import is_blank
 from streamfilter.documents.sketching import sketched
 from streamfilter.index.format import names_of

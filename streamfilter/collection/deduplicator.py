@@ -40,10 +40,11 @@ from streamfilter.collection.identity import (
     wanted_scheme,
     warn_of_missed,
 )
-from streamfilter.collection.ids import Id, Ids
 from streamfilter.collection.rows import (
     ID,
     TEXT,
+    Id,
+    Ids,
     Rows,
     check_conflict,
     check_many,

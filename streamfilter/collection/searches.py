@@ -17,9 +17,10 @@ from streamfilter.collection.collection import (
 )
 from streamfilter.collection.guard import Guarded, alone
 from streamfilter.collection.identity import warn_of_missed
-from streamfilter.collection.ids import Id, Ids
 from streamfilter.collection.rows import (
     TEXT,
+    Id,
+    Ids,
     Rows,
     check_limit,
     check_scope,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -101,19 +101,16 @@ def _setting(location: tuple[str | int, ...], model: type[BaseModel]) -> tuple[s
         if inside is None:  # one step below a plain setting: a key of a librdkafka map
             break
         field = inside.model_fields.get(str(step))
-        if field is None or (not _is_map(field) and _model(field) is None):
+        inside = None if field is None else _model(field)
+        is_map = field is not None and get_origin(field.annotation) is dict
+        if inside is None and not is_map:
             break
-        inside = _model(field)
     return tuple(kept)
 
 
 def _model(field: FieldInfo) -> type[BaseModel] | None:
     kind = field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
-
-
-def _is_map(field: FieldInfo) -> bool:
-    return getattr(field.annotation, "__origin__", None) is dict
 
 
 def _owner(location: tuple[str | int, ...], model: type[BaseModel]) -> type[BaseModel] | None:

@@ -43,16 +43,12 @@ class Child:
                 env=environment,
                 start_new_session=True,  # the parent handles Ctrl-C, not the child
             )
+        self.pid = self._process.pid
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", 'read -r _ || kill -9 "$0" 2>/dev/null', str(self._process.pid)],
+            ["/bin/sh", "-c", 'read -r _ || kill -9 "$0" 2>/dev/null', str(self.pid)],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
-
-    @property
-    def pid(self) -> int:
-        """Return the process id, even if the process has ended."""
-        return self._process.pid
 
     @property
     def exit_code(self) -> int | None:

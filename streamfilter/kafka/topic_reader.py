@@ -13,12 +13,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.kafka.brokers.broker_queries import OffsetSpec, list_offsets, start_positions
 from streamfilter.kafka.connection.clients import admin_client, consumer, reader_properties
 from streamfilter.kafka.connection.errors import kafka_errors, translated
-from streamfilter.kafka.connection.one_shot_calls import (
-    CALL_SECONDS,
-    asked_once,
-    awaited,
-    listed,
-)
+from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.ports.source import record_of
 from streamfilter.kafka.topic_sample import no_topic
 from streamfilter.model import Record, Source

@@ -152,13 +152,7 @@ def judge(
         forgetting=forgetting,
     )
     return settle(
-        ours,
-        sketches,
-        found,
-        policy,
-        locate=locate,
-        first_ordinal=first_ordinal,
-        trusted=trusted,
+        ours, sketches, found, policy, locate=locate, first_ordinal=first_ordinal, trusted=trusted
     )
 
 

@@ -17,13 +17,9 @@ _LINE = str.maketrans({"\n": "\\n", "\t": "\\t"})
 
 def visible(text: str) -> str:
     r"""Return *text* without what steers a terminal: ESC becomes ``\u001b``, as JSON has it."""
-    return _UNSEEN.sub(_escape, text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def inline(text: str) -> str:
     r"""Return *text* as a part of one line: visible, and a line feed in it is ``\n``."""
     return visible(text).translate(_LINE)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"

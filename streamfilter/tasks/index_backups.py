@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, suppress
 from math import nan
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from streamfilter.backup.download import BackupsFound
+from streamfilter.backup.index_target import IndexTarget
 from streamfilter.backup.manifest import Copied
 from streamfilter.backup.upload import Stopped, Uploaded
 from streamfilter.engine.messages.changelog import record_hash
@@ -72,38 +73,11 @@ LOCKED_SECONDS = 30.0
 PROGRESS_SECONDS = 30.0  # between two log lines of a long download
 
 
-class BackupPlace(Protocol):
-    """The place of the backups: `backup.index_target.IndexTarget`."""
-
-    @property
-    def where(self) -> str:
-        """Return its name, for messages."""
-
-    @property
-    def every(self) -> float:
-        """Return the seconds between two backups."""
-
-    @property
-    def ids(self) -> bool:
-        """Return whether a restored index must find documents by their ids."""
-
-    def candidates(self, index_id: str) -> BackupsFound:
-        """Return the whole backups of an index, or raise `IndexFault`."""
-
-    def fetch(
-        self, copied: Copied, advanced: Callable[[int], None], stopping: Callable[[], bool]
-    ) -> None:
-        """Restore a backup, or leave no index and raise `IndexFault`."""
-
-    def take(self, index: Index, stopping: Callable[[], bool]) -> Callable[[], Uploaded]:
-        """Copy the state of *index* now; return the call that uploads it."""
-
-
 class IndexBackups:
     """Takes and restores the backups of one task."""
 
     def __init__(
-        self, plan: Plan, target: BackupPlace, observer: BackupObserver, worker: Worker
+        self, plan: Plan, target: IndexTarget, observer: BackupObserver, worker: Worker
     ) -> None:
         self._plan, self._target = plan, target
         self._shown, self._observer, self._worker = observer, observer.process, worker

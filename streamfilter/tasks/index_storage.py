@@ -1,7 +1,7 @@
 """Storage of a task's index: its owner, and how it is opened, refused, wiped or created.
 
-The engine asks for an index by its identity and never uses a path. `assembly.IndexDirectory` is
-the `IndexStore` of a running process. The index has the interface `index.protocol.Index`.
+The engine asks for an index by its identity and never uses a path. The index has the interface
+`index.protocol.Index`.
 
 A start and a standby both open the index through `IndexKeeper`, with the same checks in this order:
 
@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from streamfilter.assembly import sketcher_for
+from streamfilter.assembly import IndexDirectory, sketcher_for
 from streamfilter.engine import start_checks
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.changelog import writer_of
@@ -44,26 +43,6 @@ from streamfilter.tasks.plan import Plan, Script, with_room
 from streamfilter.tasks.restore import READ_RECORDS, READ_SECONDS, Replay
 
 
-class IndexStore(Protocol):
-    """A place for one index. It raises the faults of `index.errors`."""
-
-    @property
-    def where(self) -> str:
-        """Return the place's name, for messages."""
-
-    def identity(self) -> Identity | None:
-        """Return the stored index's identity; None if there is no index."""
-
-    def decode(self, encoded: bytes) -> Identity:
-        """Return the identity in a changelog's header, with the operator's own seed if any."""
-
-    def open(self, identity: Identity) -> Index:
-        """Return the index of *identity*, new and empty if there was none."""
-
-    def wipe(self) -> None:
-        """Remove the stored index."""
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A task's open index, with the settings to read and write its changelog."""
@@ -82,7 +61,7 @@ class IndexKeeper:
         plan: Plan,
         changelog: Changelog,
         observer: FilterObserver,
-        store: IndexStore,
+        store: IndexDirectory,
         index: Index | None,
         backups: IndexBackups | None = None,
     ) -> None:
@@ -252,7 +231,9 @@ class IndexKeeper:
         identity = yield from self.identity(header)
         index = yield from self.open(identity, bounds, empty=header is None)
         self.index_id = identity.index_id
-        self._observer.identified(identity.index_id, identity.scheme_fingerprint)
+        self._observer.process.health.report(
+            index_id=identity.index_id, scheme=identity.scheme_fingerprint
+        )
         sketcher = sketcher_for(self._plan.scheme, seed=identity.seed)
         writer = writer_of(identity.index_id, self._plan.names.group)
         return Opened(index, identity, sketcher, writer)

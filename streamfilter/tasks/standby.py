@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
+from streamfilter.assembly import IndexDirectory
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Changelog, Clock, Denied, LogError, Watermarks, without_frames
 from streamfilter.engine.start_checks import refuse_future
@@ -23,7 +24,7 @@ from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
 from streamfilter.tasks.index_backups import IndexBackups
-from streamfilter.tasks.index_storage import IndexKeeper, IndexStore, Opened
+from streamfilter.tasks.index_storage import IndexKeeper, Opened
 from streamfilter.tasks.plan import Doing, Plan, Script, patiently
 
 ENDLESS = 1 << 62  # an end that no changelog reaches, so the tail's reader is never done
@@ -38,7 +39,7 @@ class Standby:
         self,
         plan: Plan,
         changelog: Changelog,
-        store: IndexStore,
+        store: IndexDirectory,
         observer: FilterObserver,
         clock: Clock,
         backups: IndexBackups | None = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from streamfilter.assembly import IndexDirectory
 from streamfilter.engine.parts import Parts, StepResult
 from streamfilter.engine.ports import Clock, Layout, LogError, RecordSource
 from streamfilter.engine.start_checks import Names
@@ -18,7 +19,7 @@ from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
 from streamfilter.tasks.index_backups import IndexBackups
-from streamfilter.tasks.index_storage import IndexKeeper, IndexStore
+from streamfilter.tasks.index_storage import IndexKeeper
 from streamfilter.tasks.plan import Doing, Plan, Script
 from streamfilter.tasks.task_start import TaskStart
 
@@ -131,7 +132,7 @@ class Task:
         self,
         plan: Plan,
         parts: Parts,
-        store: IndexStore,
+        store: IndexDirectory,
         index: Index | None = None,
         backups: IndexBackups | None = None,
     ) -> None:

@@ -50,11 +50,7 @@ class Handle:
             )
         except OSError as error:
             raise Mishap(f"the system gave no process: {error.strerror}") from error
-
-    @property
-    def pid(self) -> int:
-        """Return its process id."""
-        return self._process.pid
+        self.pid = self._process.pid
 
     def ask(self, question: frames.Part) -> frames.Drawn:
         """Return the answer to *question*; after a `Mishap` do not use it again."""

@@ -2,7 +2,7 @@
 
 An index is a `MemoryIndex` that only whole writes reach, and the list of those writes: a power cut
 takes some from the end, and what is left is what a shorter life would have written. The port is
-`tasks.index_storage.IndexStore`; a handle dies with its process, and a lock is held as RocksDB's.
+`assembly.IndexDirectory`; a handle dies with its process, and a lock is held as RocksDB's.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Disk:
 
 
 class SimStore:
-    """`tasks.index_storage.IndexStore` on a `Disk`."""
+    """`assembly.IndexDirectory` on a `Disk`."""
 
     def __init__(self, world: World, life: Life, disk: Disk) -> None:
         self._world, self._life, self._disk = world, life, disk

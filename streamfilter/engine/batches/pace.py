@@ -97,7 +97,7 @@ class Pace:
         self.outlived = False
         """True if the last transaction timed out. Then a fence may be the broker's answer to the
         timeout, and a new producer is no sign of trouble."""
-        self._failures = self._shrunk = 0
+        self.failures = self._shrunk = 0  # transactions in a row
         self._rested = clock.monotonic()
 
     @property
@@ -105,14 +105,9 @@ class Pace:
         """Return whether the pause after a failure is still running."""
         return self._clock.monotonic() < self._rested
 
-    @property
-    def failures(self) -> int:
-        """Return how many transactions in a row have failed."""
-        return self._failures
-
     def committed(self, share: Share | None, seconds: float) -> None:
         """Adapt to a transaction that took *seconds*; one without a batch has no *share*."""
-        self._failures = self._shrunk = 0
+        self.failures = self._shrunk = 0
         self.outlived = False
         if seconds > HASTE_SHARE * self._seconds:
             self._shrink(share, 2)
@@ -125,8 +120,8 @@ class Pace:
         if self.outlived:
             self._shrunk = min(SHRUNK_MAX, self._shrunk + 1)
             self._shrink(share, 2**self._shrunk)
-        self._failures += 1
-        rest = REST_SECONDS_MIN * 2 ** min(self._failures - 1, 16)
+        self.failures += 1
+        rest = REST_SECONDS_MIN * 2 ** min(self.failures - 1, 16)
         self._rested = self._clock.monotonic() + min(REST_SECONDS_MAX, rest)
 
     def _shrink(self, share: Share | None, divisor: int) -> None:

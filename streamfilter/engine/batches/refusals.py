@@ -22,7 +22,7 @@ Two refusals are no fault of the record:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from streamfilter.engine.ports import Blame, Outgoing
@@ -69,15 +69,11 @@ class Refusals:
     def __init__(self, compacted: set[str] | None = None) -> None:
         """Begin without refused records; *compacted* topics need keys, and the set may grow."""
         self._compacted = set[str]() if compacted is None else compacted
-        self._known: dict[Place, str] = {}
+        self.known: dict[Place, str] = {}
+        """The reason by place, for each refused record that is not yet committed."""
         self._suspects: frozenset[Place] = frozenset()
         self._calm = 0
         self.watching = False  # whether transactions need a producer that is watched
-
-    @property
-    def known(self) -> Mapping[Place, str]:
-        """Return the reason by place, for each refused record that is not yet committed."""
-        return self._known
 
     def pieces(self, items: Sequence[Item]) -> Iterator[list[Item]]:
         """Yield *items* in pieces, each to be delivered before the next one is sent.
@@ -116,7 +112,7 @@ class Refusals:
             return "" if before else "deliveries are watched from here on, to find the records"
         blamed = [items[number] for number in blame.numbers]
         if blame.each:
-            letters = frozenset(self._known)  # a record refused before was now sent as a letter
+            letters = frozenset(self.known)  # a record refused before was now sent as a letter
             for item in blamed:
                 self._refuse(item, blame, letter=item.place in letters)
             self._suspects = frozenset()
@@ -143,7 +139,7 @@ class Refusals:
                 "it must take any record: look at its max.message.bytes and message.timestamp.*",
                 exit_code=ExitCode.CONFIG,
             )
-        self._known[place] = f"{topic}: {reason}"
+        self.known[place] = f"{topic}: {reason}"
 
     def begin_at(self, positions: Positions) -> None:
         """Drop records before *positions*: committed, even if a commit had no answer."""
@@ -151,7 +147,7 @@ class Refusals:
         def waits(place: Place) -> bool:
             return place[1] >= positions.get(place[0], 0)
 
-        self._known = {place: why for place, why in self._known.items() if waits(place)}
+        self.known = {place: why for place, why in self.known.items() if waits(place)}
         self._suspects = frozenset(filter(waits, self._suspects))
 
     def committed(self, records: Sequence[Record]) -> bool:
@@ -159,10 +155,10 @@ class Refusals:
         if not self.watching:
             return False
         places = {(record.source.number, record.source.offset) for record in records}
-        refused = self._known.keys() & places
+        refused = self.known.keys() & places
         for place in refused:
-            del self._known[place]
+            del self.known[place]
         self._suspects -= places
         self._calm = 0 if refused else self._calm + 1
-        self.watching = self._calm < WATCHED_BATCHES or bool(self._known)
+        self.watching = self._calm < WATCHED_BATCHES or bool(self.known)
         return not self.watching

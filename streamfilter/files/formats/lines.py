@@ -129,13 +129,7 @@ class InputFile:
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def stretches(
-        self,
-        *,
-        documents: int,
-        size: int,
-        boundary: int = 0,
-        summed: bool = False,
-        like: str = "",
+        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False, like: str = ""
     ) -> Iterator[Stretch]:
         """Yield the records in stretches, as `Input.stretches` says."""
         self.summed = summed

@@ -136,13 +136,7 @@ class ParquetTable:
         self._summed = False
 
     def stretches(
-        self,
-        *,
-        documents: int,
-        size: int,
-        boundary: int = 0,
-        summed: bool = False,
-        like: str = "",
+        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False, like: str = ""
     ) -> Iterator[Stretch]:
         """Yield rows as `Input.stretches` says."""
         self._summed = summed

@@ -73,13 +73,7 @@ class Input(Protocol):
     name: str  # name of the input in the index
 
     def stretches(
-        self,
-        *,
-        documents: int,
-        size: int,
-        boundary: int = 0,
-        summed: bool = False,
-        like: str = "",
+        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False, like: str = ""
     ) -> Iterator[Stretch]:
         """Yield at most *documents* records at a time; *size* bytes close a stretch earlier.
 

@@ -110,7 +110,7 @@ class KafkaChangelogReader:
     ) -> None:
         self._consumer, self._end = consumer, end
         self._what = f"reading {topic}/{partition}"
-        self._position = start
+        self.position = start  # the next offset to read
         if not self.done:
             with kafka_errors(self._what):
                 consumer.assign([TopicPartition(topic, partition, start)])
@@ -118,12 +118,7 @@ class KafkaChangelogReader:
     @property
     def done(self) -> bool:
         """Return True if everything before the end has been read."""
-        return self._position >= self._end
-
-    @property
-    def position(self) -> int:
-        """Return the next offset to read."""
-        return self._position
+        return self.position >= self._end
 
     def read(self, count: int, timeout: float) -> list[Entry]:
         """Return up to *count* records below the end, after at most *timeout* seconds."""
@@ -138,14 +133,14 @@ class KafkaChangelogReader:
                 value = message.value()
                 value = value if isinstance(value, bytes) else b""
                 entries.append(Entry(offset, value, _by(message)))
-                self._position = offset + 1
+                self.position = offset + 1
             else:
-                self._position = self._end
+                self.position = self._end
         return entries
 
     def _notice(self, error: KafkaError, offset: int | None) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
-            self._position = max(self._position, offset or 0)
+            self.position = max(self.position, offset or 0)
             return
         trouble = translated(error, self._what)
         if isinstance(trouble, Retriable):

@@ -80,14 +80,6 @@ def _records(rules: FieldRules, ours: Contents, rows: I64, theirs: Contents, at:
     return compare_records(left, [theirs.payloads[row] for row in at.tolist()], rules)
 
 
-def _all_slots(_: Threshold, slots: int) -> int:
-    return slots
-
-
-def _first_slots(threshold: Threshold, slots: int) -> int:
-    return min(threshold.of, slots)
-
-
 def _in_words(threshold: Threshold, similarity: float, wanted: float) -> tuple[str, str]:
     value, limit = distinct(similarity, wanted)
     short = "" if wanted == threshold.least else " of so short a text (verify.short_threshold)"
@@ -134,7 +126,7 @@ class Comparer:
     """Whether sets of shingles are compared. The evidence then says whether they are whole."""
     sized: bool = True
     """Whether set sizes are known: containment and thresholds of short texts need them."""
-    slots: Callable[[Threshold, int], int] = _all_slots
+    slots: Callable[[Threshold, int], int] = lambda _, slots: slots
     """Returns how many of a signature's slots are compared."""
     wanted: Callable[[Threshold, I64, I64], F64 | float] = Threshold.of_sets
     """The similarity from which each pair counts, given the sizes of its sets."""
@@ -145,8 +137,8 @@ class Comparer:
 COMPARERS = {
     "exact": Comparer(_sets, deviations=-NormalDist().inv_cdf(PASSED_OVER), on_sets=True),
     "signature": Comparer(),
-    "sketch": Comparer(slots=_first_slots, wanted=Threshold.of_slots, in_words=_slots_in_words,
-                       sized=False),
+    "sketch": Comparer(slots=lambda threshold, slots: min(threshold.of, slots),
+                       wanted=Threshold.of_slots, in_words=_slots_in_words, sized=False),
     "fields": Comparer(_records, deviations=inf, in_words=_score_in_words,
                        sized=False),
 }  # fmt: skip

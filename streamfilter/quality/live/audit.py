@@ -84,30 +84,16 @@ class Auditing:
         """Sample from a batch that is new and written; compare, if there is time."""
         judgement, sketches = decided.judgement, decided.prepared.sketches
         if judgement is not None and sketches is not None:
-            self.choose(
+            begun = self._clock()
+            self._audit.batch(
                 sketches,
                 judgement,
                 first_ordinal=first_ordinal,
                 since=decided.extent.since(len(sketches)),
                 removed=len(decided.forgotten.stored),
             )
+            self._credit -= self._clock() - begun
         self.look()
-
-    def choose(
-        self,
-        sketches: Sketches,
-        judgement: Judgement,
-        *,
-        first_ordinal: int,
-        since: I64 | None = None,
-        removed: int = 0,
-    ) -> None:
-        """Sample from a batch that is new and written, as `Audit.batch` does."""
-        begun = self._clock()
-        self._audit.batch(
-            sketches, judgement, first_ordinal=first_ordinal, since=since, removed=removed
-        )
-        self._credit -= self._clock() - begun
 
     def look(self) -> None:
         """Compare slices while there is time for them; report every round that is completed."""

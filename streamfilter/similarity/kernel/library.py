@@ -177,10 +177,7 @@ def compile_to(path: Path, flags: Sequence[str] = FLAGS) -> None:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise NoLibraryError(f"no C compiler is found: none of {', '.join(COMPILERS)} is in PATH")
-    with (
-        _swept(path),
-        tempfile.TemporaryDirectory(prefix=HIDDEN, dir=path.parent) as folder,
-    ):
+    with _swept(path), tempfile.TemporaryDirectory(prefix=HIDDEN, dir=path.parent) as folder:
         made, read = Path(folder, "kernel.so"), Path(folder, SOURCE.name)
         read.write_bytes(source())
         _compile([compiler, *flags, "-o", str(made), str(read)], Path(folder, "errors"))

@@ -35,11 +35,7 @@ from streamfilter.similarity.hashing import (
 from streamfilter.similarity.kernel.choice import kernel
 from streamfilter.similarity.scheme import FADING, Normalisation, Shingling
 from streamfilter.similarity.text.boilerplate import Table, TokenSet, table_of
-from streamfilter.similarity.text.code_points import (
-    LETTER,
-    UNSPACED,
-    classes_in_context,
-)
+from streamfilter.similarity.text.code_points import LETTER, UNSPACED, classes_in_context
 from streamfilter.similarity.text.normalisation import Chunk, Normaliser, Spans, first_bytes
 
 CASE, LETTER_A, LETTERS, DIGIT_ZERO, DIGITS, UNDERSCORE = np.array(
