@@ -25,6 +25,7 @@ from streamfilter.monitoring.batch_report import BatchReport, by_topic
 from streamfilter.monitoring.capacity import expected_bytes
 from streamfilter.monitoring.catalogue import ROCKSDB
 from streamfilter.monitoring.web.showcase import Showcase
+from streamfilter.quality.live.audit_scan import Round
 
 _TOTALS = ("index_documents", "index_windows", "index_horizon_documents", "changelog_offset")
 """Gauges of all open indexes together."""
@@ -95,6 +96,10 @@ class FilterObserver:
         self._showcase.batch(
             records, moved.decided.outcomes, lambda row: ids[bisect_left(rows, row)]
         )
+
+    def audited(self, found: Round) -> None:
+        """Count the findings of a round of the audit."""
+        self._metrics.audited(found)
 
     def _by_topic(self, moved: Moved) -> Mapping[str, Mapping[str, int]]:
         records, outcomes = moved.decided.prepared.records, moved.decided.outcomes
@@ -172,3 +177,7 @@ class FilterObserver:
             judged=progress.next_ordinal - progress.horizon,
             age=progress.highest_timestamp - usage.oldest if known else nan,
         )
+
+    def identified(self, index_id: str, scheme: str) -> None:
+        """Show the id and the scheme of the open index."""
+        self.process.health.report(index_id=index_id, scheme=scheme)

@@ -92,10 +92,7 @@ class Transactor:
         self.position = position
         audit = Audit(parts.rates, parts.rules.policy, index, sketcher.keys_of)
         self._auditing = Auditing(
-            audit,
-            parts.clock.monotonic,
-            parts.observer.process.metrics.audited,
-            share=parts.rates.time,
+            audit, parts.clock.monotonic, parts.observer.audited, share=parts.rates.time
         )
         bounds = parts.bounds
         intake = Intake(

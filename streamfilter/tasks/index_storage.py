@@ -231,9 +231,7 @@ class IndexKeeper:
         identity = yield from self.identity(header)
         index = yield from self.open(identity, bounds, empty=header is None)
         self.index_id = identity.index_id
-        self._observer.process.health.report(
-            index_id=identity.index_id, scheme=identity.scheme_fingerprint
-        )
+        self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         sketcher = sketcher_for(self._plan.scheme, seed=identity.seed)
         writer = writer_of(identity.index_id, self._plan.names.group)
         return Opened(index, identity, sketcher, writer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import chain
 from typing import Protocol
 
@@ -38,6 +37,8 @@ def check_columns(path: str, columns: Sequence[str], reader: Reader) -> None:
 
 
 def _missing(path: str, columns: Sequence[str], missing: Sequence[Path]) -> str:
+    from difflib import get_close_matches  # only for a mistake, so that a start does not load it
+
     named = [each[0] if each else "the whole row" for each in missing]
     near = [each for name in named for each in get_close_matches(name, columns, cutoff=0.5)]
     guess = pointer_of((near[0] if near else columns[0] if columns else "body",))
