@@ -114,8 +114,9 @@ def edge_service(factory: TaskFactory, *, accept_positions: bool) -> Service:
 
 def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, accept: bool) -> Edge:
     config, plan = factory.config, factory.plan(0, accept_positions=accept)
-    topics, changelog = factory.topics_of(0, plan.names.inputs), factory.changelog(0)
-    group = {"group.id": config.edge_group}
+    topics = factory.topics_of(0, plan.names.inputs)
+    group = {"group.id": config.edge_group}  # an edge has no right on the judge's group
+    changelog = factory.changelog(0, group)
     verdicts = replace(topics, inputs=Inputs(config.verdicts_topic))
     source = factory.source(verdicts, group)
     beside = SecondTopic(config.input.topic, lambda positions: edge.beside(positions))

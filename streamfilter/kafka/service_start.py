@@ -32,6 +32,7 @@ from streamfilter.kafka.brokers.cluster_topics import (
     with_cluster_topics,
 )
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
+from streamfilter.kafka.brokers.rights import EDGE, JUDGE, rights_of
 from streamfilter.kafka.brokers.topics import Topics, outputs_of
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import (
@@ -51,7 +52,6 @@ from streamfilter.stops import ConfigError, Problem, Refused, Stop, Temporary
 
 T = TypeVar("T")
 
-EDGE, JUDGE = "edge", "judge"  # `run --role`
 RANGE_OVERHEAD = 512  # bytes of a sketch range of one document beyond its changelog record
 ASK_AGAIN_SECONDS = 0.5
 MISSING_SECONDS = 3.0  # until a topic counts as missing: brokers learn late of a new one
@@ -59,35 +59,7 @@ MISSING_SECONDS = 3.0  # until a topic counts as missing: brokers learn late of 
 
 def needed(config: Config, role: str | None = None) -> list[str]:
     """Return the minimum rights of the user that `run` works as, one per line."""
-    changelog, group = config.changelog_topic, config.kafka.group
-    sketches, verdicts = config.sketches_topic, config.verdicts_topic
-    created = "and CREATE unless it exists"
-    if role == EDGE:
-        return [
-            f"READ on topics {config.input.topic}, {verdicts} and {changelog}",
-            *(f"WRITE on topic {name}" for name in outputs_of(config)),
-            f"WRITE on topic {sketches}, {created}",
-            f"READ on group {config.edge_group}",
-            f"WRITE on transactional ids {config.edge_group}. (prefixed)",
-        ]
-    if role == JUDGE:
-        return [
-            f"READ on topics {config.input.topic} and {sketches}",
-            f"READ and WRITE on topic {changelog}, {created}",
-            f"WRITE on topic {verdicts}, {created}",
-            *[f"DELETE on topic {changelog}, or it grows"] * retention_for(config).limited,
-            f"READ on group {group}",
-            f"WRITE on transactional id {group}.0",
-        ]
-    return [
-        *(f"READ on topic {name}" for name in config.input.topics or [config.input.topic]),
-        *(f"WRITE on topic {name}" for name in outputs_of(config)),
-        f"READ and WRITE on topic {changelog}, and CREATE unless it exists",
-        *[f"DELETE on topic {changelog}, or it grows"] * retention_for(config).limited,
-        f"READ on group {group}",
-        f"WRITE on transactional id {group}.0"
-        + (" and its like (prefixed)" if config.index.scope == "partition" else ""),
-    ]
+    return [str(right) for right in rights_of(config, role)]
 
 
 @contextmanager

@@ -261,18 +261,19 @@ class TaskFactory:
         """Return the topics of a task."""
         return TaskTopics(inputs, self.config.changelog_topic, number, self.input_id)
 
-    def changelog(self, number: int) -> KafkaChangelog:
-        """Return the changelog of a task."""
+    def changelog(self, number: int, own: Mapping[str, str] = NO_PROPERTIES) -> KafkaChangelog:
+        """Return the changelog of a task; its readers have some properties of their *own*."""
         config, limit = self.config, self.destinations.changelog_limit or 0
         return KafkaChangelog(
             self.topics_of(number, Inputs(config.input.name)),
             self.admin,
-            self._reader,
+            lambda: self._reader(own),
             lambda: refuse_changed(config, self.admin, limit),
         )
 
-    def _reader(self) -> Consumer:
-        return clients.consumer(self.config, self._watched(clients.reader_properties, "restore"))
+    def _reader(self, own: Mapping[str, str]) -> Consumer:
+        properties = self._watched(clients.reader_properties, "restore")
+        return clients.consumer(self.config, {**properties, **own})
 
     def source(self, topics: TaskTopics, own: Mapping[str, str] = NO_PROPERTIES) -> KafkaSource:
         """Return a source of records of *topics*; its consumer has some properties of its *own*."""
@@ -286,7 +287,7 @@ class TaskFactory:
                 topics,
                 self.admin,
                 data=lambda: clients.consumer(config, self._watched(properties, "data")),
-                reader=self._reader,
+                reader=lambda: self._reader(own),
                 seconds=config.kafka.transaction_timeout.total_seconds(),
             )
 

@@ -90,6 +90,14 @@ _JUDGES = ("input", "index.scope_field", "similarity", "verify")
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 
 
+@dataclass(frozen=True, slots=True)
+class RightsAsked:
+    """Whose rights are checked."""
+
+    roles: tuple[str | None, ...] = (None,)
+    principal: str | None = None  # None: the user of kafka.common
+
+
 @dataclass(slots=True)
 class Preflight:
     """The findings of all checks."""
@@ -157,7 +165,9 @@ class Preflight:
         return any(each.key.startswith(section) for each in self.problems if not each.warning)
 
 
-def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
+def preflight(
+    reading: Reading, *, connect: bool, create: bool, asked: RightsAsked = RightsAsked()
+) -> Preflight:
     """Run all checks, with *connect* also those of the brokers; *create* first creates topics."""
     config = reading.config
     found = Preflight(config, connect or create, list(reading.problems))
@@ -175,7 +185,7 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
     # With wrong properties no client can connect, so waiting for brokers would be useless.
     if found.connected and not found.has("kafka.common"):
         try:
-            _ask_brokers(config, found, create=create)
+            _ask_brokers(config, found, asked, create=create)
         except Temporary as stop:
             found.unreachable.append(Problem("kafka.common.bootstrap.servers", str(stop), ""))
         except Refused as stop:
@@ -183,8 +193,8 @@ def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
     return found
 
 
-def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
-    from streamfilter.kafka.brokers import cluster_topics, topic_creation, topics
+def _ask_brokers(config: Config, found: Preflight, asked: RightsAsked, *, create: bool) -> None:
+    from streamfilter.kafka.brokers import cluster_topics, rights, topic_creation, topics
 
     if create and not found.has(""):
         found.made = topic_creation.create_outputs(config) + cluster_topics.create(config)
@@ -192,6 +202,9 @@ def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
     topical = topics.inspect(config, made=found.made)
     found.problems += [p for p in topical if not (known and p.key.startswith("input.topic"))]
     found.problems += cluster_topics.inspect(config)
+    granted, lacking = rights.check_rights(config, asked.roles, asked.principal, apply=create)
+    found.made += granted
+    found.problems += lacking
     found.problems += _limits(config)
     if not found.has(*_JUDGES):
         found.problems += check_records(config)

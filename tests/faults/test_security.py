@@ -8,6 +8,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -23,6 +24,7 @@ from deploy.local.real import RealKafka
 from streamfilter import cli
 from tests.kafka.recovery.test_standby import scraped
 from tests.kafka.story import records, texts
+from tests.kafka.test_cluster import drain
 from tests.support.filter_process import FilterProcess
 from tests.support.secure import (
     Authority,
@@ -282,3 +284,58 @@ def _keystore(secured: Secured, first: Path) -> Callable[[Path], None]:
 
     present(first)
     return present
+
+
+def test_check_makes_the_rights_of_each_role_and_they_are_enough(
+    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A super user asks for two users without a right; then a judge and an edge work as them."""
+    cluster: dict[str, Any] = {"cluster": {"enabled": True}}
+    plain = {"group": stage.group, "common": {"bootstrap.servers": secured.bootstrap}}
+    asked = ["check", "--connect", "--config", str(stage.configuration(kafka=plain, **cluster))]
+
+    def checked(*more: str) -> tuple[int, str]:
+        return cli.main([*asked, *more]), capsys.readouterr().out
+
+    users = {role: f"{role}-{secrets.token_hex(4)}" for role in ("judge", "edge")}
+    for role, user in users.items():
+        set_password(secured.bootstrap, user, secured.password)
+        chosen = ("--role", role, "--principal", f"User:{user}")
+        code, said = checked(*chosen)
+        assert code == CONFIG
+        brokers = f"kafka-acls.sh --bootstrap-server {secured.bootstrap} --add --allow-principal"
+        prefix = f" --transactional-id {stage.group}.edge. --resource-pattern-type prefixed"
+        assert f"{brokers} User:{user} --operation Read --topic {stage.input}\n" in said
+        assert (prefix in said) is (role == "edge")
+        assert (f"--operation Write --topic {stage.unique}" in said) is (role == "edge")
+        code, said = checked("--apply", *chosen)
+        assert (code, "lacks" in said) == (0, False), said
+        assert f"WRITE on transactional id {stage.group}." in said
+    assert checked("--principal", "User:nobody")[0] == CONFIG
+    stage.produce(records(texts(random.Random(SEED), 40)))
+    processes = []
+    for role, user in users.items():
+        kafka = {"group": stage.group, "common": secured.common(user, secured.password)}
+        processes.append(
+            stage.start(state=role, arguments=["--role", role], kafka=kafka, **cluster)
+        )
+        if role == "judge":
+            processes[0].wait_for_state("running")
+    drain(stage, processes)
+    for process in processes:
+        assert process.terminate() == 0, process.told("did not end well")
+
+
+def test_without_an_authoriser_or_the_right_to_list_only_what_is_known_is_reported(
+    secured: Secured, stage: Stage, make_stage: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_to_all = make_stage()
+    asked = ["check", "--connect", "--config", str(open_to_all.configuration())]
+    assert cli.main([*asked, "--principal", "User:other"]) == 0
+    user = secured.user(stage)
+    common = secured.common(user, secured.password)
+    own = stage.configuration(kafka={"group": stage.group, "common": common})
+    assert cli.main(["check", "--connect", "--config", str(own)]) == 0
+    asked = ["check", "--connect", "--config", str(own), "--principal", "User:other"]
+    assert cli.main(asked) == CONFIG
+    assert "the ACLs of User:other are not known" in capsys.readouterr().out

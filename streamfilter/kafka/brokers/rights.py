@@ -1,0 +1,280 @@
+"""The rights (ACLs) of each role: those it needs, those it lacks, and the commands that add them.
+
+| role           | what it may do                                                               |
+|----------------|------------------------------------------------------------------------------|
+| single process | read the input, write outputs, read and write the changelog                  |
+| edge           | read input, verdicts and changelog; write outputs and sketches               |
+| judge          | read input and sketches; write verdicts; read and write the changelog; see   |
+|                | the outputs                                                                  |
+
+Brokers list ACLs to users with DESCRIBE on the cluster. Rights without an ACL, as those of super
+users, are known if the broker's own settings can be read. Without an authoriser nothing is checked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import admin as _admin
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.assembly import retention_for
+from streamfilter.config.configuration import Config
+from streamfilter.kafka.brokers.topics import outputs_of
+from streamfilter.kafka.connection.clients import admin_client
+from streamfilter.kafka.connection.errors import kafka_errors
+from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, listed
+from streamfilter.stops import Problem
+
+AclBinding: Any = _admin.AclBinding  # type: ignore[attr-defined]  # exported without types
+AclBindingFilter: Any = _admin.AclBindingFilter  # type: ignore[attr-defined]
+AclOperation: Any = _admin.AclOperation  # type: ignore[attr-defined]
+AclPermissionType: Any = _admin.AclPermissionType  # type: ignore[attr-defined]
+ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]
+ResourcePatternType: Any = _admin.ResourcePatternType  # type: ignore[attr-defined]
+ResourceType: Any = _admin.ResourceType  # type: ignore[attr-defined]
+
+EDGE, JUDGE = "edge", "judge"  # `run --role`
+SEEN_SECONDS, LOOK_AGAIN_SECONDS = 10.0, 0.2  # until brokers list ACLs that were just made
+TOPIC, GROUP, TRANSACTIONS = "topic", "group", "transactional id"
+OPTIONS = {TOPIC: "topic", GROUP: "group", TRANSACTIONS: "transactional-id"}
+TYPES = {TOPIC: "TOPIC", GROUP: "GROUP", TRANSACTIONS: "TRANSACTIONAL_ID"}
+CREATE = "CREATE"
+IMPLY = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER")}
+"""Operations whose allowance allows another one, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Operations on one resource that a role needs."""
+
+    kind: str
+    name: str
+    operations: tuple[str, ...]
+    prefixed: bool = False
+    """The name is the beginning of names."""
+    why: str = ""
+    """What goes wrong without it, if the role works nevertheless."""
+
+    def __str__(self) -> str:
+        """Return it for people; CREATE is needed only for a topic that does not exist."""
+        needed = [each for each in self.operations if each != CREATE]
+        created = ", and CREATE unless it exists" if CREATE in self.operations else ""
+        how = " (prefixed)" if self.prefixed else ""
+        why = f", or {self.why}" if self.why else ""
+        return f"{' and '.join(needed)} on {self.kind} {self.name}{how}{created}{why}"
+
+
+def rights_of(config: Config, role: str | None) -> list[Right]:
+    """Return the least rights of a *role*; None is a single process."""
+    changelog, group = config.changelog_topic, config.kafka.group
+    inputs = config.input.topics or (config.input.topic,)
+    read = [Right(TOPIC, name, ("READ",)) for name in inputs]
+    outputs = [Right(TOPIC, name, ("WRITE",)) for name in outputs_of(config)]
+    if role == EDGE:
+        return [
+            *read,
+            Right(TOPIC, config.verdicts_topic, ("READ",)),
+            Right(TOPIC, changelog, ("READ",)),
+            *outputs,
+            Right(TOPIC, config.sketches_topic, ("WRITE",)),
+            Right(GROUP, config.edge_group, ("READ",)),
+            Right(TRANSACTIONS, f"{config.edge_group}.", ("WRITE",), prefixed=True),
+        ]
+    own = [
+        Right(TOPIC, changelog, ("READ", "WRITE", CREATE)),
+        *[Right(TOPIC, changelog, ("DELETE",), why="it grows")] * retention_for(config).limited,
+        Right(GROUP, group, ("READ",)),
+    ]
+    several = config.index.scope == "partition"
+    last = Right(
+        TRANSACTIONS, f"{group}." if several else f"{group}.0", ("WRITE",), prefixed=several
+    )
+    if role == JUDGE:
+        between = [
+            Right(TOPIC, config.sketches_topic, ("READ", CREATE)),
+            Right(TOPIC, config.verdicts_topic, ("WRITE", CREATE)),
+        ]
+        seen = [Right(TOPIC, name, ("DESCRIBE",)) for name in outputs_of(config)]
+        return [*read, *seen, *between, *own, last]
+    return [*read, *outputs, *own, last]
+
+
+@dataclass(frozen=True, slots=True)
+class Acls:
+    """What brokers say about rights."""
+
+    bindings: Sequence[Any]
+    super_users: frozenset[str]
+
+    def lacks(self, principal: str, right: Right) -> tuple[str, ...]:
+        """Return the operations of *right* that *principal* may not do, as Kafka decides it."""
+        if principal in self.super_users:
+            return ()
+        found = [each for each in self.bindings if _concerns(each, principal, right)]
+        allowed, denied = (
+            {each.operation.name for each in found if each.permission_type == how}
+            for how in (AclPermissionType.ALLOW, AclPermissionType.DENY)
+        )
+        return tuple(
+            each
+            for each in right.operations
+            if {each, "ALL"} & denied or not {each, "ALL", *IMPLY.get(each, ())} & allowed
+        )
+
+
+def _concerns(binding: Any, principal: str, right: Right) -> bool:
+    """Return whether an ACL covers the resource of *right* for *principal*, on any host.
+
+    A denial of a part of a prefix counts; one for a single host does not, as an allowance does.
+    """
+    if binding.restype.name != TYPES[right.kind] or binding.principal not in (principal, "User:*"):
+        return False
+    denies = binding.permission_type == AclPermissionType.DENY
+    if denies and binding.host != "*":
+        return False
+    if binding.resource_pattern_type == ResourcePatternType.PREFIXED:
+        inside = right.name.startswith(binding.name)
+        return inside or (denies and right.prefixed and binding.name.startswith(right.name))
+    if binding.name == "*":
+        return True
+    if right.prefixed:
+        return bool(denies and binding.name.startswith(right.name))
+    return bool(binding.name == right.name)
+
+
+def principal_of(config: Config) -> str | None:
+    """Return the principal that brokers know this configuration's user by, if it is certain."""
+    properties = config.kafka.properties("common")
+    user = properties.get("sasl.username") or properties.get("sasl.user.name")
+    return f"User:{user}" if user and config.kafka.mechanism != "OAUTHBEARER" else None
+
+
+def check_rights(
+    config: Config, roles: Sequence[str | None], principal: str | None, *, apply: bool
+) -> tuple[list[str], list[Problem]]:
+    """Return the ACLs that were made, and the rights that *principal* lacks for *roles*.
+
+    With *apply*, missing ones are made first, if the brokers allow it. Raises `Stop`.
+    """
+    admin, named = admin_client(config), principal
+    principal = principal or principal_of(config)
+    acls = _described(config, admin)
+    if isinstance(acls, str):
+        cure = "name a user with DESCRIBE on the cluster in kafka.common, and check again"
+        got = f"the ACLs of {named} are not known: {acls}"
+        return [], [Problem("--principal", got, cure)] if named and acls else []
+    if principal is None:
+        return [], []
+    with asked_once(), kafka_errors("asking the brokers for their topics"):
+        existing = set(listed(config, admin))
+    wanted = [right for role in roles for right in rights_of(config, role)]
+    missing = _missing(acls, principal, wanted, existing)
+    made: list[str] = []
+    if apply and missing and (made := _make(admin, principal, missing)):
+        deadline = time.monotonic() + SEEN_SECONDS
+        while missing and time.monotonic() < deadline:
+            time.sleep(LOOK_AGAIN_SECONDS)
+            again = _described(config, admin)
+            assert isinstance(again, Acls)
+            missing = _missing(again, principal, wanted, existing)
+    return made, [_problem(config, principal, each) for each in missing]
+
+
+def _missing(
+    acls: Acls, principal: str, wanted: Iterable[Right], existing: set[str]
+) -> list[Right]:
+    found = []
+    for right in dict.fromkeys(wanted):
+        needed = [each for each in right.operations if each != CREATE or right.name not in existing]
+        if right.name.startswith("^"):  # a pattern of topics: no ACL is named like it
+            continue
+        one = Right(right.kind, right.name, tuple(needed), right.prefixed, right.why)
+        if lacking := acls.lacks(principal, one):
+            found.append(Right(right.kind, right.name, lacking, right.prefixed, right.why))
+    return found
+
+
+def _described(config: Config, admin: AdminClient) -> Acls | str:
+    """Return all ACLs, or why there are none to be read; '' without an authoriser."""
+    anything = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY,
+        AclPermissionType.ANY,
+    )  # fmt: skip
+    with asked_once(), kafka_errors("asking the brokers for ACLs"):
+        ours = admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=CALL_SECONDS
+        ).result()
+        # To a user without DESCRIBE on the cluster, the client reports no ACL, and no error.
+        if AclOperation.DESCRIBE not in (ours.authorized_operations or ()):
+            return "the user of kafka.common lacks DESCRIBE on the cluster"
+        bindings = admin.describe_acls(anything, request_timeout=CALL_SECONDS).result()
+        settings = _broker_settings(admin)
+    if not settings.get("authorizer.class.name", bindings):
+        return ""
+    return Acls(bindings, frozenset(settings.get("super.users", "").split(";")))
+
+
+def _broker_settings(admin: AdminClient) -> dict[str, str]:
+    """Return the settings of a broker; {} if our user may not read them."""
+    broker = str(next(iter(admin.list_topics(timeout=CALL_SECONDS).brokers)))
+    resource = ConfigResource(ConfigResource.Type.BROKER, broker)
+    try:
+        answers = admin.describe_configs([resource], request_timeout=CALL_SECONDS)
+        entries = answers[resource].result()
+    except KafkaException:
+        return {}
+    return {name: entry.value or "" for name, entry in entries.items()}
+
+
+def _make(admin: AdminClient, principal: str, missing: Iterable[Right]) -> list[str]:
+    """Make ACLs for the *missing* rights; return those that were made. What is denied stays."""
+    made: list[str] = []
+    for right in missing:
+        how = ResourcePatternType.PREFIXED if right.prefixed else ResourcePatternType.LITERAL
+        bindings = [
+            AclBinding(
+                ResourceType[TYPES[right.kind]], right.name, how, principal, "*",
+                AclOperation[each], AclPermissionType.ALLOW,
+            )
+            for each in right.operations
+        ]  # fmt: skip
+        with asked_once(), kafka_errors(f"making ACLs on {right.kind} {right.name}"):
+            for future in admin.create_acls(bindings, request_timeout=CALL_SECONDS).values():
+                try:
+                    future.result()
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                        raise
+                    return made
+        made.append(f"{' and '.join(right.operations)} on {right.kind} {right.name}")
+    return made
+
+
+def _problem(config: Config, principal: str, right: Right) -> Problem:
+    operations = " and ".join(right.operations)
+    why = f", and {right.why}" if right.why else ""
+    got = f"{principal} lacks {operations} on {right.kind} {right.name}{why}"
+    return Problem("kafka.common (rights)", got, command_for(config, principal, right),
+                   warning=bool(right.why))  # fmt: skip
+
+
+def command_for(config: Config, principal: str, right: Right) -> str:
+    """Return the command that gives *right* to *principal*."""
+    brokers = config.kafka.properties("common").get("bootstrap.servers", "HOST:PORT")
+    operations = " ".join(f"--operation {each.title()}" for each in right.operations)
+    how = " --resource-pattern-type prefixed" if right.prefixed else ""
+    return (
+        f"kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal "
+        f"{_quoted(principal)} {operations} --{OPTIONS[right.kind]} {_quoted(right.name)}{how}"
+    )
+
+
+def _quoted(word: str) -> str:
+    return (
+        word if word.replace(":", "").replace(".", "").replace("-", "").isalnum() else f"'{word}'"
+    )
