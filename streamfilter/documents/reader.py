@@ -57,6 +57,9 @@ from streamfilter.similarity.text.normalisation import GROWTH_MAX, normalised_le
 PLAIN = frozenset({"json", "text"})  # formats without schemas, frames and headers
 _NOWHERE = Source("", 0, 0)
 UTF8_BYTES_MAX = 4  # bytes of a character at most
+TOGETHER, TOGETHER_BYTES = 64, 1 << 20
+"""Records that are read at once, and their bytes. If one needs a check of its own, all are read one
+by one."""
 # Anything but white space, control characters and characters that Unicode displays as nothing.
 _VISIBLE = re.compile(f"[^\\s\x00-\x1f\x7f-\x9f{pattern('invisible')}]")
 
@@ -186,9 +189,36 @@ class Reader:
         by_columns = self._by_columns(records) if isinstance(records, Rows) else None
         if by_columns is not None:
             return by_columns
-        return [*map(self.read, records)] if late is None else self._read_until(records, late)
+        if self._shortcut is None or self._shortcut.framed or self._values or self._id_beside:
+            return self._read_until(records, late)
+        readings: list[Reading] = []
+        while len(readings) < len(records):
+            piece = records[len(readings) : len(readings) + TOGETHER]
+            readings += self._together(piece) or self._read_until(piece, late)
+            if late is not None and late():
+                break
+        return readings
 
-    def _read_until(self, records: Sequence[Record], late: Callable[[], bool]) -> list[Reading]:
+    def _together(self, records: Sequence[Record]) -> list[Reading] | None:
+        """Return the readings of *records*; None: not all are JSON with a text within limits."""
+        values = [each.value for each in records if each.value and each.headers_error is None]
+        sizes = [*map(len, values)]
+        if len(values) < len(records) or max(sizes) > self.limits.document_bytes:
+            return None
+        if self._shortcut is None or sum(sizes) > TOGETHER_BYTES or isinstance(records[0], Row):
+            return None
+        if (found := self._shortcut.all(values)) is None:
+            return None
+        texts, ids = zip(*found, strict=True)
+        if self.id_path is None:
+            return self._within(texts, [position_id(each.source) for each in records])
+        return self._within(texts, [*map(str, ids)])
+
+    def _read_until(
+        self, records: Sequence[Record], late: Callable[[], bool] | None
+    ) -> list[Reading]:
+        if late is None:
+            return [*map(self.read, records)]
         if self._ask_all is not None:
             # One by one, each unknown id would cost its own wait. So look all of them up together.
             keys = () if self._keys is None else ids_in_keys(records)
@@ -249,7 +279,7 @@ class Reader:
 
         The limits that `_read` checks for each text and id are checked for the longest one.
         """
-        columns, limits = rows.columns, self.limits
+        columns = rows.columns
         found = self._select.columns if isinstance(self._select, TextSelection) else None
         if found is None or self._id_beside is not None or self._values:
             return None
@@ -261,9 +291,12 @@ class Reader:
             ids = [position_id(each.source) for each in rows]
         else:
             ids = [*map(str, columns.named[id_key])]
+        return self._within(texts, ids) if columns.size <= self.limits.document_bytes else None
+
+    def _within(self, texts: Sequence[str], ids: Sequence[str]) -> list[Reading] | None:
+        """Return the readings of *texts*, or None if one is too long, or an id is."""
         if (
-            columns.size > limits.document_bytes
-            or max(map(len, texts), default=0) * GROWTH_MAX > limits.text_characters
+            max(map(len, texts), default=0) * GROWTH_MAX > self.limits.text_characters
             or max(map(len, ids), default=0) * UTF8_BYTES_MAX > ID_BYTES_MAX
         ):
             return None
@@ -282,7 +315,7 @@ class Reader:
             text, id_, *values = self._fields(record)
         except Deleted:
             return self._without_value(record)
-        self._check_text(text)
+        _check_text(text, self.limits.text_characters)
         if self._empty is not None and is_blank(text):
             return self._of_empty(self._empty, record, id_, values)
         return Document(self._name(record, id_), text, (*map(canonical, values, self._values),))
@@ -300,14 +333,6 @@ class Reader:
 
     def _forgetting(self, empty: Unjudged, name: str) -> Unjudged:
         return replace(empty, forgets=(name,)) if self._updates and name else empty
-
-    def _check_text(self, text: str) -> None:
-        """Raise TOO_LARGE if *text* is too long, before or after normalisation."""
-        limit = self.limits.text_characters
-        check_size("the text", len(text), "characters", limit, TEXT_LIMIT)
-        if len(text) * GROWTH_MAX > limit:
-            length = normalised_length(text)
-            check_size("the normalised text", length, "characters", limit, TEXT_LIMIT)
 
     def _name(self, record: Record, id_: str | int | None) -> str:
         """Return a document's id: *id_* from its value, or from its key, header or position."""
@@ -349,6 +374,14 @@ class Reader:
             if fields is not None:
                 return fields
         return self._selected(self._decode(value, headers))
+
+
+def _check_text(text: str, limit: int) -> None:
+    """Raise TOO_LARGE if *text* is too long, before or after normalisation."""
+    check_size("the text", len(text), "characters", limit, TEXT_LIMIT)
+    if len(text) * GROWTH_MAX > limit:
+        length = normalised_length(text)
+        check_size("the normalised text", length, "characters", limit, TEXT_LIMIT)
 
 
 def _policy(key: str, policy: str, reason: Reason) -> Unjudged | None:

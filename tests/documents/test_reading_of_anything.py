@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.fields.strict_json import check_depth
-from streamfilter.documents.reader import Reader
+from streamfilter.documents.reader import TOGETHER, Reader
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 
 LIMITS = Limits(document_bytes=5_000, text_characters=500, depth=5)
@@ -93,6 +93,17 @@ def test_the_fast_way_reads_what_the_slow_way_reads(value, pieces):
     fast, slow = (Reader(text="/a/text", id="/id", limits=LIMITS) for _ in range(2))
     slow._shortcut = None
     assert fast.read(record(data)) == slow.read(record(data))
+
+
+@given(st.lists(st.tuples(values, st.integers(0, 60), st.sampled_from(PIECES)), min_size=1))
+@settings(max_examples=100, deadline=None)
+def test_records_that_are_read_together_are_read_as_each_by_itself(broken) -> None:
+    given = [json.dumps({"id": at, "a": {"text": "b"}}).encode() for at in range(3 * TOGETHER)]
+    for place, (value, at, piece) in enumerate(broken):
+        data = json.dumps({"id": "c", "a": {"text": "d"}, "more": value}).encode()
+        given[place * 37 % len(given)] = data[:at] + piece + data[at:]
+    reader, records = Reader(text="/a/text", id="/id", limits=LIMITS), [*map(record, given)]
+    assert reader.read_all(records) == [*map(reader.read, records)]
 
 
 @pytest.mark.slow

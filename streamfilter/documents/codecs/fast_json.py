@@ -8,6 +8,7 @@ decoder rejects is decoded again by `strict_json`, which defines the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypedDict
 
@@ -26,33 +27,51 @@ Read = Callable[[bytes], Found]
 SCALAR = str | int | None  # values that are decoded here; `strict_json` decodes the others
 
 
-Shortcut = Callable[[bytes, Headers], Found | None]
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """Reads text, id and values beside the text, if `strict_json` is not needed for that."""
 
+    read: Read
+    depth: int
+    framed: bool
 
-def shortcut(
-    selection: TextSelection, values: Sequence[Path], *, depth: int, framed: bool
-) -> Shortcut | None:
-    """Return a function that reads text, id and *values*; None if there is no fast way.
+    def __call__(self, value: bytes, headers: Headers) -> Found | None:
+        """Return what is in *value*; None: `strict_json` must decode it.
 
-    The function returns None for a value that `strict_json` must decode. It raises `Unreadable` for
-    a value nested deeper than *depth*, or one without a frame if *framed*.
-    """
-    read = _fast(selection, values)
-    if read is None:
-        return None
-
-    def read_checked(value: bytes, headers: Headers) -> Found | None:
-        if framed:
+        Raises `Unreadable` for a value nested deeper than allowed, or one without its frame.
+        """
+        if self.framed:
             value = unframed(value, headers)
-        check_depth(value, depth)
+        check_depth(value, self.depth)
         try:
-            return read(value)
+            return self.read(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Unreadable):
             return None
         except AttributeError:  # an object on the way to a value is null
             return None
 
-    return read_checked
+    def all(self, values: Sequence[bytes]) -> list[Found] | None:
+        """Return what is in *values* without frames; None: each must be read by itself."""
+        try:
+            found = [*map(self.read, values)]
+            # Each has a bracket, so no value has more than this many.
+            most = sum(map(b"".join(values).count, (b"{", b"["))) - len(values) + 1
+            if most > self.depth:
+                for value in values:
+                    check_depth(value, self.depth)
+        except MemoryError:
+            raise
+        except Exception:  # whichever value it is: read by itself, it says so
+            return None
+        return found
+
+
+def shortcut(
+    selection: TextSelection, values: Sequence[Path], *, depth: int, framed: bool
+) -> Shortcut | None:
+    """Return what reads text, id and *values* of JSON; None if there is no fast way."""
+    read = _fast(selection, values)
+    return None if read is None else Shortcut(read, depth, framed)
 
 
 def _fast(selection: TextSelection, values: Sequence[Path]) -> Read | None:
