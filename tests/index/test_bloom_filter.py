@@ -56,7 +56,7 @@ def test_the_share_that_passes_is_what_the_filter_says_of_itself(bits: int, shar
     assert halved is not None
     for each in (made, halved):
         expected = each.pass_rate
-        passed = len(each.holding(HashedKeys.of(fresh))) / len(fresh)
+        passed = len(each.holding(HashedKeys(fresh))) / len(fresh)
         assert abs(passed - expected) < 6 * (expected / len(fresh)) ** 0.5 + 0.03 * expected
         assert expected == pytest.approx(share, rel=0.3)
 

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from ctypes import CDLL
 from pathlib import Path
 
+import numpy as np
+
 from streamfilter.cleaning.folds import FOLDS
+from streamfilter.index.bands.bloom_filter import BloomFilter, together
 from streamfilter.similarity.kernel import choice, library
 from streamfilter.similarity.kernel.choice import AUTO, OFF, chosen
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
@@ -75,6 +78,21 @@ def random_case(
     return scheme, texts, tenants
 
 
+def filters(rng: random.Random) -> tuple[list[bytes], list[bytes]]:
+    """Return a Bloom filter's words and answers, by the kernel and by numpy."""
+    made, random_keys = [], np.random.default_rng(rng.getrandbits(32))
+    keys = random_keys.integers(0, 2**64, (2, rng.choice((1, 3, 900))), np.uint64)
+    keys[:, 0] = rng.choice((0, 2**64 - 1, 2**32 - 1))
+    size = rng.choice((1, 900))
+    for setting in (AUTO, OFF):
+        with chosen(setting):
+            filter_ = BloomFilter.of_keys(size, bits=16)
+            filter_.add(np.unique(keys[0]))
+            found = together([filter_, filter_.halved()], keys)
+            made.append([filter_.words.tobytes(), found.tobytes()])
+    return made[0], made[1]
+
+
 def main(path: str, cases: int) -> None:
     """Try so many cases with the kernel under the sanitisers."""
     file = Path(path)
@@ -82,8 +100,9 @@ def main(path: str, cases: int) -> None:
     found = choice.Choice(CDLL(str(file)), path)
     choice._found = lambda: found  # type: ignore[assignment]
     for number in range(cases):
-        one, other = both(*random_case(random.Random(number)))
-        assert one == other, number
+        rng = random.Random(number)
+        for one, other in (both(*random_case(rng)), filters(rng)):
+            assert one == other, number
     print(f"{cases} cases are equal")
 
 

@@ -22,7 +22,7 @@ from streamfilter.similarity.kernel.choice import AUTO, OFF, chosen
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text import code_points, folding
-from tests.similarity.hostile import SEED, both, random_case
+from tests.similarity.hostile import SEED, both, filters, random_case
 
 SOURCE = library.SOURCE.read_text()
 PLAIN = Scheme(16, 6)
@@ -40,6 +40,12 @@ def native() -> calls.Kernel:
 def test_any_texts_have_the_same_sketches_under_any_scheme(number):
     scheme, texts, values = random_case(random.Random(number))
     one, other = both(scheme, texts, values)
+    assert one == other
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_filter_has_the_same_words_and_answers(number):
+    one, other = filters(random.Random(number))
     assert one == other
 
 
@@ -103,6 +109,8 @@ def test_columns_that_cannot_be_are_refused(native):
         assert native.runs(words, starts, 2, np.zeros((2, 2, 2), np.uint64), words) is None
         assert native.sign(words, starts, np.ones(15, np.uint32), words, words) is None
         assert native.samples(words, starts, 10) is None
+    assert native.holding(words[:3], words) is None
+    assert not native.add(words[:3], words)
     assert native.runs(words, flat - 1, 3, np.zeros((2, 2, 2), np.uint64), words) is None
 
 

@@ -24,6 +24,7 @@ from math import prod
 import numpy as np
 
 from streamfilter.similarity.columns import I64, U64, Flags, Rows
+from streamfilter.similarity.kernel.choice import kernel
 
 WORDS = 4
 WORD_BYTES = 8
@@ -40,23 +41,20 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, odd (Knu
 _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD  # the lower bits of a product are mixed least: not used
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HashedKeys:
     """Keys that are looked up in several filters, with what is the same for all of them."""
 
-    spread: U64  # the products of the keys
-    halves: U64  # their upper halves
-    masks: U64  # their bits of the first word
+    keys: U64
+    _made: tuple[U64, U64, U64] | None = None
 
-    @classmethod
-    def of(cls, keys: U64) -> HashedKeys:
-        """Return *keys* (n,), prepared."""
-        spread = keys * _SPREAD
-        return cls(spread, keys >> _HALF, _masks(spread, 0))
-
-    def at(self, places: Rows) -> HashedKeys:
-        """Return those at *places*."""
-        return HashedKeys(self.spread[places], self.halves[places], self.masks[places])
+    @property
+    def columns(self) -> tuple[U64, U64, U64]:
+        """Return the keys' upper halves, their products, and their bits of the first word."""
+        if self._made is None:
+            spread = self.keys * _SPREAD
+            self._made = self.keys >> _HALF, spread, _masks(spread, 0)
+        return self._made
 
 
 @dataclass(slots=True)
@@ -78,10 +76,15 @@ class BloomFilter:
 
     def holding(self, asked: HashedKeys) -> Rows:
         """Return the places of the keys that were perhaps added."""
-        blocks, masks = self._blocks(asked.halves), asked.masks
+        if (native := kernel()) is not None:
+            places = native.holding(self.words, asked.keys)
+            if places is not None:
+                return places
+        halves, spread, masks = asked.columns
+        blocks = self._blocks(halves)
         passed = np.flatnonzero((self.words.take(blocks) & masks) == masks)
         for word in range(1, WORDS):
-            masks = _masks(asked.spread[passed], word)
+            masks = _masks(spread[passed], word)
             passed = passed[(self.words.take(blocks[passed] + word) & masks) == masks]
         return passed
 
@@ -89,13 +92,15 @@ class BloomFilter:
         """Add *keys*, distinct and rising."""
         if not len(keys):
             return
+        self.keys += len(keys)
+        if (native := kernel()) is not None and native.add(self.words, keys):
+            return
         blocks, spread = self._blocks(keys >> _HALF), keys * _SPREAD
         # Rising keys have rising blocks: keys of one block are next to each other.
         heads = np.flatnonzero(np.diff(blocks, prepend=-1))
         first = blocks[heads]
         for word in range(WORDS):
             self.words[first + word] |= np.bitwise_or.reduceat(_masks(spread, word), heads)
-        self.keys += len(keys)
 
     def words_below(self, key: int) -> int:
         """Return how many of the first words belong to keys below *key* alone."""
@@ -126,7 +131,7 @@ def together(filters: Sequence[BloomFilter | None], keys: U64) -> Flags:
     if any(each is None for each in filters):
         return np.ones(keys.shape, np.bool_)
     answer = np.zeros(keys.shape, np.bool_)
-    asked, flags = HashedKeys.of(keys.ravel()), answer.reshape(-1)
+    asked, flags = HashedKeys(keys.ravel()), answer.reshape(-1)
     for each in filters:
         assert each is not None
         flags[each.holding(asked)] = True

@@ -47,7 +47,7 @@ class PagedRun:
         """Return which of *keys*, distinct and rising, are in the run, and their buckets."""
         held = np.arange(len(keys))
         if self.filter is not None:
-            held = self.filter.holding(HashedKeys.of(keys))
+            held = self.filter.holding(HashedKeys(keys))
         asked = keys[held]
         pages = distinct((asked >> np.uint64(64 - self.bits)).astype(np.int64))
         run = self._pages(page_names(self.info.number, pages)) if len(pages) else SortedRun.none()

@@ -8,6 +8,7 @@ columns hold is checked in C. A call releases the interpreter's lock.
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from streamfilter.similarity.kernel.library import ARGUMENTS
 SPARE_BYTES = 8
 """Spare bytes at the end of a buffer, so that any span can be read eight bytes at a time."""
 UNKNOWN_PAGE = -2
+UTF8_BYTES_MAX = 4
 HASHED_BYTES = 32
 """Longer spans are hashed by the caller."""
 
@@ -120,10 +122,8 @@ class Kernel:
     ) -> Normalised | None:
         """Return the texts whose code points *values* stand for."""
         rows = (_at(several), _at(lengths), min(len(several), len(lengths)), several.shape[1])
-        size = self._call["encoded_bytes"](_at(values), len(values), *rows)
-        if size < 0:
-            return None
-        made = _Normalised.of(size, len(bounds))
+        longer = several.shape[1] * int(np.count_nonzero(values > sys.maxunicode))
+        made = _Normalised.of(UTF8_BYTES_MAX * (len(values) + longer), len(bounds))
         size = self._call["encode"](
             _at(values), len(values), _at(bounds), len(bounds) - 1, *rows, _at(classes), collapse,
             *made.addresses,
@@ -187,3 +187,14 @@ class Kernel:
             _at(samples), _at(sizes), _at(set_sizes),
         )  # fmt: skip
         return None if count < 0 else (samples[:count].copy(), sizes, set_sizes)
+
+    def holding(self, words: U64, keys: U64) -> I64 | None:
+        """Return the places of the *keys* that a Bloom filter of these *words* perhaps has."""
+        keys, places = np.ascontiguousarray(keys), np.empty(len(keys), np.int64)
+        count = self._call["holding"](_at(words), len(words), _at(keys), len(keys), _at(places))
+        return None if count < 0 else places[:count]
+
+    def add(self, words: U64, keys: U64) -> bool:
+        """Add *keys* to the Bloom filter of these *words*; False: it is refused."""
+        keys = np.ascontiguousarray(keys)
+        return bool(self._call["add"](_at(words), len(words), _at(keys), len(keys)) >= 0)

@@ -1,4 +1,4 @@
-/* The kernel: numpy's passes of signing, as loops. Equal to them to the bit.
+/* The kernel: numpy's passes of signing and of filters, as loops. Equal to them to the bit.
  *
  * numpy is the definition: each function below names the Python function that it equals. Columns
  * come from Python with their sizes, and nothing is allocated here. A size, an offset or a code
@@ -13,9 +13,7 @@
 #error "the kernel is for little-endian machines"
 #endif
 
-typedef uint8_t u8;
-typedef uint32_t u32;
-typedef uint64_t u64;
+typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;
 typedef int64_t i64; /* all sizes and offsets */
 #define EXPORT __attribute__((visibility("default")))
 enum { BAD = -1, UNKNOWN_PAGE = -2 };
@@ -23,7 +21,7 @@ enum { LETTER = 1, UNSPACED = 2, MARK = 3 }; /* of `text/code_points.py` */
 /* Values of `text/folding.py`: a code point, or an instruction from SPECIAL on. */
 enum { SPECIAL = 0x110000, NOTHING = SPECIAL, CONTEXT, UNKNOWN };
 enum { MARKED = 1 << 21, SEVERAL = 1 << 22 };
-enum { SPACE = 32, WORD = 8, VECTOR_BYTES = 32 };
+enum { SPACE = 32, WORD = 8, VECTOR_BYTES = 32, BLOCK = 4 };
 enum { ROUNDS = 15, ROUND_SHIFT = 28, VALUE_BITS = 25, REPEATING = 4096 };
 #define EMPTY 0xFFFFFFFFu
 
@@ -58,8 +56,7 @@ EXPORT i64 sf_ascii(const u8 *in, i64 n, const i64 *bounds, i64 texts, const u8 
         u8 was = 0;
         int space = 1; /* what stands last is a space, or nothing yet */
         i64 word = 0;
-        out_bounds[t] = o;
-        text_starts[t] = k;
+        out_bounds[t] = o, text_starts[t] = k;
         for (i64 i = bounds[t]; i < bounds[t + 1] - 1; i++) { /* no branches: words are short */
             u8 c = map[in[i]], class = classes[c];
             int blank = c == SPACE;
@@ -74,8 +71,7 @@ EXPORT i64 sf_ascii(const u8 *in, i64 n, const i64 *bounds, i64 texts, const u8 
         k = span(starts, sizes, k, word, o, was);
         out[o++] = 0;
     }
-    out_bounds[texts] = o;
-    text_starts[texts] = k;
+    out_bounds[texts] = o, text_starts[texts] = k;
     memset(out + o, 0, WORD);
     return o;
 }
@@ -131,31 +127,9 @@ static inline i64 unfolded(const u32 *several, const i64 *lengths, i64 rows, i64
     return lengths[row];
 }
 
-/* Return the bytes that sf_encode needs for these values at most, or BAD. */
-EXPORT i64 sf_encoded_bytes(const u32 *values, i64 n, const u32 *several, const i64 *lengths,
-                            i64 rows, i64 width)
-{
-    i64 bytes = WORD;
-    u32 highest = 0, own;
-    const u32 *points;
-    for (i64 i = 0; i < n; i++) { /* without a branch: several at a time */
-        u32 value = values[i];
-        bytes += 1 + (value > 0x7F) + (value > 0x7FF) + (value > 0xFFFF);
-        highest = value > highest ? value : highest;
-    }
-    for (i64 i = 0; i < n && highest >= SPECIAL; i++) {
-        if (values[i] < SPECIAL) continue;
-        i64 count = unfolded(several, lengths, rows, width, values[i], &own, &points);
-        if (count < 0) return BAD;
-        for (i64 j = 0; j < count; j++) if (points[j] >= SPECIAL) return BAD;
-        bytes += 4 * count;
-    }
-    return bytes;
-}
-
 /* The rest of `Normaliser._unicode`: `Folding.unfolding`, `_collapsed`, `_unwrapped`, `_utf8_of`
- * and `_words`. sf_encoded_bytes has checked the values, and its result is the size of out. Spans
- * as in sf_ascii; in scripts without spaces each character with the next is one, or one alone. */
+ * and `_words`. out has 4 bytes for each value and 4 * width for one from SPECIAL on. Spans as in
+ * sf_ascii; in scripts without spaces each character with the next is one, or one alone. */
 EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, const u32 *several,
                      const i64 *lengths, i64 rows, i64 width, const u8 *classes, i64 collapse,
                      u8 *out, i64 *out_bounds, i64 *starts, i64 *sizes, i64 *text_starts)
@@ -168,8 +142,7 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
         int space = 1, held = 0; /* it is a space; one is held back, behind an unspaced script */
         int pairs = 0;           /* the last unspaced character, unit, is in a pair */
         i64 word = 0, unit = 0, behind = 0;
-        out_bounds[t] = o;
-        text_starts[t] = k;
+        out_bounds[t] = o, text_starts[t] = k;
         for (i64 i = bounds[t]; i < bounds[t + 1] - 1; i++) {
             u32 own = values[i];
             const u32 *points = &own;
@@ -187,10 +160,11 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
                 was = class;
                 continue;
             }
-            if (own >= SPECIAL)
-                count = unfolded(several, lengths, rows, width, own, &own, &points);
+            if (own >= SPECIAL) count = unfolded(several, lengths, rows, width, own, &own, &points);
+            if (count < 0) return BAD;
             for (i64 j = 0; j < count; j++) {
                 u32 point = points[j];
+                if (point >= SPECIAL) return BAD;
                 u8 class = classes[point];
                 int blank = collapse && point == SPACE;
                 if (blank && (space || was == UNSPACED)) {
@@ -223,8 +197,7 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
         k = span(starts, sizes, k, unit, behind, was == UNSPACED && !pairs);
         out[o++] = 0;
     }
-    out_bounds[texts] = o;
-    text_starts[texts] = k;
+    out_bounds[texts] = o, text_starts[texts] = k;
     memset(out + o, 0, WORD);
     return o;
 }
@@ -242,8 +215,7 @@ EXPORT i64 sf_characters(const u8 *buffer, i64 n, const i64 *bounds, i64 texts, 
             for (last++; last < end && (buffer[last] & 0xC0) == 0x80;) last++;
             if (++inside < length) continue;
             if (k >= most) return BAD;
-            starts[k] = begin;
-            sizes[k++] = last - begin;
+            k = span(starts, sizes, k, begin, last, 1);
             for (begin++; begin < end && (buffer[begin] & 0xC0) == 0x80;) begin++;
         }
     }
@@ -279,8 +251,7 @@ EXPORT i64 sf_hash(const u8 *buffer, i64 n, const i64 *starts, const i64 *sizes,
         if (size <= WORD) {
             hashes[i] = word_at(p, size) ^ masks[size];
         } else if (size > VECTOR_BYTES) {
-            hashes[i] = 0;
-            longs[left++] = i;
+            hashes[i] = 0, longs[left++] = i;
         } else {
             u64 sums[2] = {constants[2 * size], constants[2 * size + 1]};
             for (i64 j = 0; j < size; j += WORD)
@@ -324,9 +295,7 @@ EXPORT i64 sf_sign(const u64 *tokens, i64 n, const i64 *starts, i64 sets, i64 sl
                    const u32 *round_factors, const u64 *factors, const u64 *offsets,
                    u32 *signatures)
 {
-    int shift = 32, power = (slots & (slots - 1)) == 0;
     if (slots < 1 || slots > 1 << 16 || !rising(starts, sets, 0, 0, n)) return BAD;
-    for (i64 s = slots; s > 1; s >>= 1) shift--;
     for (i64 t = 0; t < sets; t++) {
         const u64 *its = tokens + starts[t];
         i64 size = starts[t + 1] - starts[t], open = slots;
@@ -336,7 +305,7 @@ EXPORT i64 sf_sign(const u64 *tokens, i64 n, const i64 *starts, i64 sets, i64 sl
             for (i64 i = 0; i < size; i++) {
                 u32 x = (u32)(its[i] >> 32) * round_factors[r];
                 x ^= x >> 15;
-                i64 slot = power ? (i64)((u64)x >> shift) : (i64)((u64)x * (u64)slots >> 32);
+                i64 slot = (i64)((u64)x * (u64)slots >> 32);
                 u32 value = (x & ((1u << VALUE_BITS) - 1)) | r << ROUND_SHIFT, cell = cells[slot];
                 open -= cell == EMPTY;
                 cells[slot] = value < cell ? value : cell;
@@ -377,10 +346,8 @@ EXPORT i64 sf_samples(const u64 *tokens, i64 n, const i64 *starts, i64 sets, i64
         u32 *a = work, *b = work + size;
         for (i64 i = 0; i < size; i++) a[i] = (u32)(tokens[starts[t] + i] >> 32);
         if (size >= 1024) {
-            for (int shift = 0; shift < 32; shift += 16) {
-                distribute(a, b, size, shift);
-                distribute(b, a, size, shift + 8);
-            }
+            for (int shift = 0; shift < 32; shift += 16)
+                distribute(a, b, size, shift), distribute(b, a, size, shift + 8);
         } else { /* tokens are uniform: by their highest bits, most are in order */
             if (size >= 48) distribute(a, b, size, 24), a = b;
             for (i64 i = 1, j; i < size; i++) {
@@ -397,4 +364,37 @@ EXPORT i64 sf_samples(const u64 *tokens, i64 n, const i64 *starts, i64 sets, i64
         set_sizes[t] = distinct;
     }
     return k;
+}
+
+/* index/bands/bloom_filter.py, `_masks`: the bits of a key in one word of its block. */
+static inline u64 bits_of(u64 key, int word)
+{
+    u64 spread = key * 0x9E3779B97F4A7C15u >> (16 + 12 * word);
+    return 1ULL << (spread & 63) | 1ULL << (spread >> 6 & 63);
+}
+
+#define BLOCK_OF(key) ((i64)(((key) >> 32) * (u64)(n / BLOCK) >> 32) * BLOCK)
+
+/* `BloomFilter.holding`: write the places of the keys that were perhaps added; return how many. */
+EXPORT i64 sf_holding(const u64 *words, i64 n, const u64 *keys, i64 count, i64 *places)
+{
+    i64 k = 0;
+    if (n < BLOCK || n >> 34) return BAD;
+    for (i64 i = 0; i < count; i++) {
+        const u64 *its = words + BLOCK_OF(keys[i]);
+        u64 lacks = bits_of(keys[i], 0) & ~its[0];
+        __builtin_prefetch(words + BLOCK_OF(keys[i + 16 < count ? i + 16 : i]));
+        for (int w = 1; w < BLOCK && !lacks; w++) lacks = bits_of(keys[i], w) & ~its[w];
+        places[k] = i, k += !lacks;
+    }
+    return k;
+}
+
+/* `BloomFilter.add`. */
+EXPORT i64 sf_add(u64 *words, i64 n, const u64 *keys, i64 count)
+{
+    if (n < BLOCK || n >> 34) return BAD;
+    for (i64 i = 0; i < count; i++)
+        for (int w = 0; w < BLOCK; w++) words[BLOCK_OF(keys[i]) + w] |= bits_of(keys[i], w);
+    return count;
 }
