@@ -53,18 +53,18 @@ class Demo:
     def wait(self) -> None:
         """Return when Prometheus has looked `SCRAPES_MIN` times, and often enough at work."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while "Ctrl-C ends all" not in self.told():
+        while "Ctrl-C ends all" not in self.said():
             self.check(deadline)
-        self.urls = dict(re.findall(r"^(\S+) +(http://\S+)$", self.told(), re.M))
-        self.directory = Path(re.findall(r"^logs and data +(\S+)$", self.told(), re.M)[0])
+        self.urls = dict(re.findall(r"^(\S+) +(http://\S+)$", self.said(), re.M))
+        self.directory = Path(re.findall(r"^logs and data +(\S+)$", self.said(), re.M)[0])
         seen = f"min(count_over_time(up[10m])) >= {SCRAPES_MIN}"
         worked = f"max(streamfilter_audit_arrivals_total) >= {AUDITED_MIN}"
         while not (self._answers() and all(map(self.prometheus.values, (seen, worked)))):
             self.check(deadline)
 
     def check(self, deadline: float) -> None:
-        assert self.child.exit_code is None, self.told()
-        assert time.monotonic() < deadline, self.told()
+        assert self.child.exit_code is None, self.said()
+        assert time.monotonic() < deadline, self.said()
         time.sleep(0.2)
 
     def _answers(self) -> bool:
@@ -77,7 +77,7 @@ class Demo:
     def prometheus(self) -> Prometheus:
         return Prometheus(self.urls["prometheus"])
 
-    def told(self) -> str:
+    def said(self) -> str:
         return self.log.read_text(errors="replace")
 
     def page(self, service: str, path: str) -> str:
@@ -180,12 +180,12 @@ def test_prometheus_evaluates_every_rule_and_nothing_fires(demo):
 def test_ctrl_c_ends_every_process_and_deletes_what_they_wrote(demo):
     urls = list(demo.urls.values())
     os.kill(demo.child.pid, signal.SIGINT)
-    assert demo.child.wait(240) == 0, demo.told()
+    assert demo.child.wait(240) == 0, demo.said()
     assert not demo.directory.exists()
     for url in urls:
         with pytest.raises(OSError, match="refused"):
             urllib.request.urlopen(url, timeout=5)
-    stopped = re.findall(r"^(\S+) stopped \((-?\d+)\)$", demo.told(), re.M)
+    stopped = re.findall(r"^(\S+) stopped \((-?\d+)\)$", demo.said(), re.M)
     assert dict(stopped).keys() == {
         "streamfilter-a", "streamfilter-b", "generator", "prometheus", "alertmanager",
     }  # fmt: skip

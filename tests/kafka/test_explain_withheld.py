@@ -1,16 +1,14 @@
 """`explain --id` of a withheld document: its verdicts come from the duplicates topic."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
-from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.topic_reader import TopicReader
 from tests.kafka.story import record
-from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 
 A, B = (" ".join(f"{letter}{n}" for n in range(40)) for letter in "ab")
@@ -19,21 +17,13 @@ PASTS = 3_000
 """Copies of another text: the records between two verdicts on one id."""
 
 
-@pytest.fixture(scope="module", params=["divert", "shadow"])
-def worked(
-    request: pytest.FixtureRequest,
-    kafka: RealKafka,
-    forge: Forge,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Stage]:
-    """A service that withheld document d1 twice, once long ago, and forwarded d0 and d2."""
-    stage = Stage(kafka.bootstrap, tmp_path_factory.mktemp("explained"), launch=forge.launch)
+def worked(stage: Stage, mode: str) -> Stage:
+    """Let a service withhold document d1 twice, once long ago, and forward d0 and d2."""
     copies = [record(n, B) for n in range(3, PASTS)]
     stage.produce([record(0, A), record(1, NEAR), record(2, B), *copies, record(1, B)])
-    stage.output = {"mode": request.param}  # type: ignore[attr-defined]
-    stage.run(output={"mode": request.param})
-    yield stage
-    stage.close()
+    stage.output = {"mode": mode}  # type: ignore[attr-defined]
+    stage.run(output={"mode": mode})
+    return stage
 
 
 def explained(stage: Stage, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -43,13 +33,15 @@ def explained(stage: Stage, capsys: pytest.CaptureFixture[str], *arguments: str)
     return code, said.out or said.err
 
 
+@pytest.mark.parametrize("mode", ["divert", "shadow"])
 def test_the_newest_verdict_is_found_first_and_since_shows_all(
-    worked: Stage, capsys: pytest.CaptureFixture[str]
+    stage: Stage, capsys: pytest.CaptureFixture[str], mode: str
 ) -> None:
-    code, told = explained(worked, capsys, "--id", "d1", "-o", "json")
+    worked(stage, mode)
+    code, told = explained(stage, capsys, "--id", "d1", "-o", "json")
     newest = json.loads(told)
     assert (code, newest["count"], newest["looked_at"] < PASTS) == (0, 1, True)
-    code, told = explained(worked, capsys, "--id", "d1", "--since", "1970-01-02T00:00:00Z",
+    code, told = explained(stage, capsys, "--id", "d1", "--since", "1970-01-02T00:00:00Z",
                            "-o", "json")  # fmt: skip
     found = json.loads(told)
     assert found["withheld"][0] == newest["withheld"][0]
@@ -58,29 +50,30 @@ def test_the_newest_verdict_is_found_first_and_since_shows_all(
     ]  # fmt: skip
     near = found["withheld"][1]
     assert near["match"]["similarity"] == pytest.approx(37 / 39)
-    assert near["source"] == {"topic": worked.input, "partition": 0, "offset": 1}
-    shadow = worked.output == {"mode": "shadow"}  # type: ignore[attr-defined]
-    topic = worked.unique if shadow else worked.duplicates
+    assert near["source"] == {"topic": stage.input, "partition": 0, "offset": 1}
+    topic = stage.unique if mode == "shadow" else stage.duplicates
     assert near["withheld_at"]["topic"] == topic
-    code, told = explained(worked, capsys, "--id", "d1")
+    code, told = explained(stage, capsys, "--id", "d1")
     assert "exact_duplicate: its text is the same as that of d2" in told
-    assert f"{worked.input}/0 at {PASTS}" in told
+    assert f"{stage.input}/0 at {PASTS}" in told
 
 
 def test_an_id_of_the_index_is_explained_from_it_and_an_unknown_one_says_how_far_it_looked(
-    worked: Stage, capsys: pytest.CaptureFixture[str]
+    embedded_stage: Callable[..., Stage], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "verdict     unique" in explained(worked, capsys, "--id", "d0")[1]
-    code, told = explained(worked, capsys, "--id", "nothing")
+    stage = worked(embedded_stage(), "divert")
+    assert "verdict     unique" in explained(stage, capsys, "--id", "d0")[1]
+    code, told = explained(stage, capsys, "--id", "nothing")
     assert code == 64
     assert "records of " in told
     assert "back to 20" in told
-    code, told = explained(worked, capsys, "--id", "d1", "--since", "yesterday")
+    code, told = explained(stage, capsys, "--id", "d1", "--since", "yesterday")
     assert (code, "is no time" in told) == (64, True)
-    assert explained(worked, capsys, "text", "--since", "1h")[0] == 64
+    assert explained(stage, capsys, "text", "--since", "1h")[0] == 64
+    assert_asked_for_alone(stage)
 
 
-def test_one_record_is_asked_for_alone(worked: Stage) -> None:
+def assert_asked_for_alone(stage: Stage) -> None:
     """The client waits for as many as it is asked for, or for its whole timeout."""
     asked = []
 
@@ -92,7 +85,7 @@ def test_one_record_is_asked_for_alone(worked: Stage) -> None:
             asked.append(count)
             return client.consume(count, seconds)
 
-    with TopicReader(load_config([worked.configuration()]), worked.input) as reader:
+    with TopicReader(load_config([stage.configuration()]), stage.input) as reader:
         client, reader._client = reader._client, Client()  # type: ignore[assignment]
         found = reader.at(0, 5)
     assert found is not None

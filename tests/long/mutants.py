@@ -8,7 +8,8 @@ difference. `equivalent.yaml` lists the second kind, each with its reason.
 
 A mutant that takes far longer than its tests took before counts as noticed: most such loop for
 ever. In the end, all tests that noticed one must pass without any, so that a broken tree is not
-counted as good. `--reach FILE` keeps what the first run found. `--again FILE` judges the survivors
+counted as good. `--reach FILE` keeps what the first run found; a file that has changed since is
+left out. `--again FILE` judges the survivors
 of FILE.
 """
 
@@ -123,6 +124,14 @@ class Worker:
     seconds: float = SECONDS
     _written: int = 0
 
+    def measured(self, mutant: Mutant) -> bool:
+        """Return whether the reach is that of the file as it is; say so if it is another one's."""
+        found = self.reach.sources.get(mutant.path)
+        same = found == reach.hash_of((self.tree / mutant.path).read_text())
+        if not same:
+            print(f"{mutant} is left out: {mutant.path} has changed since its reach was measured")
+        return same
+
     def noticed_by(self, mutant: Mutant) -> str:
         """Return the first test that fails with *mutant*, "timeout", or the empty string."""
         source = (self.tree / mutant.path).read_text()
@@ -234,6 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[dict[str, Any]] = []
     with ExitStack() as stack:
         worker = Worker(copied(stack), measured(stack, options.reach))
+        mutants = list(filter(worker.measured, mutants))
         for mutant, each in zip(mutants, judged(mutants, worker), strict=True):
             found.append(each)
             print(f"{len(found)} {each['outcome']} {mutant} {each['noticed_by']}", flush=True)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ class Reach:
     """Of each test that passed."""
     lines: dict[str, dict[int, list[str]]]
     """By path and line: the ids of tests, or of the modules whose fixtures ran it."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """By path: a hash of the file whose lines these are."""
 
     @classmethod
     def read(cls, path: Path) -> "Reach":
@@ -40,7 +43,7 @@ class Reach:
             file: {int(line): [names[n] for n in of] for line, of in numbered.items()}
             for file, numbered in told["lines"].items()
         }
-        return cls(told["seconds"], lines)
+        return cls(told["seconds"], lines, told["sources"])
 
     def tests(self, path: str, first: int, last: int) -> list[str]:
         """Return the tests that reach one of the lines, the cheapest first."""
@@ -109,8 +112,15 @@ def measure(out: Path, arguments: list[str]) -> int:
     seconds = {
         test: round(taken, 3) for test, taken in meter.seconds.items() if test not in meter.failed
     }
-    out.write_text(json.dumps({"seconds": seconds, "names": names, "lines": lines}))
+    sources = {file: hash_of((package.parent / file).read_text()) for file in lines}
+    found = {"seconds": seconds, "names": names, "lines": lines, "sources": sources}
+    out.write_text(json.dumps(found))
     return int(code)
+
+
+def hash_of(source: str) -> str:
+    """Return a short hash of a source text."""
+    return blake2b(source.encode(), digest_size=8).hexdigest()
 
 
 class _Chosen:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.long.mutants import Mutant, Worker, statement
 from tests.long.mutation import mutations
-from tests.long.reach import Reach
+from tests.long.reach import Reach, hash_of
 
 PATH = "streamfilter/matching/module.py"
 HELD = "tests/pipeline/test_module.py::test_held"
@@ -85,6 +85,16 @@ def test_what_a_test_holds_is_noticed_and_what_none_holds_survives(worker):
         found = pool.submit(noticed, worker).result()
     assert found == {"boundary": HELD, "comparison": HELD, "sign": ""}
     assert (worker.tree / PATH).read_text() == MODULE
+
+
+def test_a_file_that_has_changed_since_its_reach_was_measured_is_left_out(worker, capsys):
+    """Its lines have moved: other tests would be run, and the mutant would seem to survive."""
+    mutant = mutants()["boundary"]
+    worker.reach.sources[PATH] = hash_of(MODULE)
+    assert worker.measured(mutant)
+    (worker.tree / PATH).write_text("\n" + MODULE)
+    assert not worker.measured(mutant)
+    assert "is left out" in capsys.readouterr().out
 
 
 def test_the_cheapest_tests_that_reach_a_statement_come_first():

@@ -193,7 +193,7 @@ def test_where_changelogs_begin_is_shown_of_all_that_are_ours_with_what_could_be
 
 
 def test_an_index_says_how_large_it_becomes_once_its_retention_is_reached():
-    def told(retention: Retention, **progress: int) -> float:
+    def expected(retention: Retention, **progress: int) -> float:
         metrics, index = Metrics(), MemoryIndex(Widths(16), bucket_cap=8)
         observer = filter_observer(metrics, retention=retention)
         index.apply(Changes(Progress(**progress)))
@@ -201,13 +201,15 @@ def test_an_index_says_how_large_it_becomes_once_its_retention_is_reached():
         return metrics.value("index_expected_bytes")
 
     half = {"next_ordinal": 50, "highest_timestamp": 60_000}
-    assert isnan(told(Retention(), **half))
-    assert told(Retention(documents=100), **half) == 2_500  # and a quarter waits for its window
-    assert told(Retention(time=100_000), **half) == 2_500
-    assert told(Retention(documents=100, time=62_500), **half) == 1_562.5  # whichever comes first
-    assert told(Retention(documents=40), **half, horizon=10) == 1_000  # it is reached
-    assert isnan(told(Retention(documents=10_000), **half))  # too early to tell
-    assert isnan(told(Retention(time=100_000), next_ordinal=50))  # no record had a timestamp
+    assert isnan(expected(Retention(), **half))
+    assert expected(Retention(documents=100), **half) == 2_500  # and a quarter waits for its window
+    assert expected(Retention(time=100_000), **half) == 2_500
+    assert (
+        expected(Retention(documents=100, time=62_500), **half) == 1_562.5
+    )  # whichever comes first
+    assert expected(Retention(documents=40), **half, horizon=10) == 1_000  # it is reached
+    assert isnan(expected(Retention(documents=10_000), **half))  # too early to tell
+    assert isnan(expected(Retention(time=100_000), next_ordinal=50))  # no record had a timestamp
 
 
 @pytest.mark.slow
@@ -377,11 +379,11 @@ def test_what_cannot_be_audited_is_nan_and_not_known_with_the_reason():
     scheme, reason = Scheme(16, 6, shingling=Shingling(sample_modulus=4)), "sample_modulus"
     metrics = Metrics()
     metrics.describe(scheme, threshold=0.8, on_sets=False)
-    told = metrics.quality()
+    quality = metrics.quality()
     for name in ("audit_recall", "audit_recall_equal", "audit_precision"):
-        assert told[name]["says"] == "not known"
-        assert reason in told[name]["why"]
-    assert all(reason in change["why"] for change in told["audit_changes"].values())
+        assert quality[name]["says"] == "not known"
+        assert reason in quality[name]["why"]
+    assert all(reason in change["why"] for change in quality["audit_changes"].values())
     metrics.audited(a_round(near=40, unique=400, missed=6))
     series = scraped(metrics)
     for figure, end in product(("recall", "precision"), ("", "_lower", "_upper")):

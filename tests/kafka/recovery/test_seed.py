@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.config.loading import load_config
-from streamfilter.kafka.seeding import Seeding
+from streamfilter.kafka import seeding
 from streamfilter.killpoints import VARIABLE
 from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
 from tests.support.session.forge import Forge
@@ -37,6 +37,13 @@ def stage(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(kafka.bootstrap, tmp_path, launch=forge.launch)
     yield stage
     stage.close()
+
+
+@pytest.fixture
+def embedded(embedded_stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A stage for what no fault meets; its broker does not say who is in a group."""
+    monkeypatch.setattr(seeding, "members_of", lambda *_: ((), False))
+    return embedded_stage()
 
 
 def archive(stage: Stage, stories: list[str] = SEEDED, name: str = "archive.jsonl") -> Path:
@@ -105,67 +112,67 @@ def test_a_seed_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(stage, kaf
     assert sum(ends.values()) == 0
 
 
-def test_a_directory_or_pattern_names_its_files(stage, monkeypatch, capsys):
-    monkeypatch.chdir(stage.directory)
-    (stage.directory / "old").mkdir()
-    archive(stage, SEEDED[:3], "old/a.jsonl"), archive(stage, SEEDED[3:5], "old/b.jsonl")
-    assert seed(stage, "old", "--trust") == 0
+def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
+    monkeypatch.chdir(embedded.directory)
+    (embedded.directory / "old").mkdir()
+    archive(embedded, SEEDED[:3], "old/a.jsonl"), archive(embedded, SEEDED[3:5], "old/b.jsonl")
+    assert seed(embedded, "old", "--trust") == 0
     assert counts(capsys)["added"] == 5
-    assert seed(stage, "old/*.jsonl") == 0
+    assert seed(embedded, "old/*.jsonl") == 0
     assert counts(capsys)["records"] == 0, "they are the seeds that they were"
 
 
-def test_trusted_copies_take_no_earlier_document_out_of_its_buckets(stage):
-    path = archive(stage, [f"one story that this is version {n} of" for n in range(20)])
+def test_trusted_copies_take_no_earlier_document_out_of_its_buckets(embedded):
+    path = archive(embedded, [f"one story that this is version {n} of" for n in range(20)])
     for name in ("a", "b"):
-        assert seed(stage, path, "--trust", "--name", name) == 0
-    before = index_of(stage)
-    shutil.rmtree(stage.directory / "state")
-    assert seed(stage, path, "--trust", "--name", "b") == 0
-    assert index_of(stage) == before, "restored from the changelog"
+        assert seed(embedded, path, "--trust", "--name", name) == 0
+    before = index_of(embedded)
+    shutil.rmtree(embedded.directory / "state")
+    assert seed(embedded, path, "--trust", "--name", "b") == 0
+    assert index_of(embedded) == before, "restored from the changelog"
 
 
-def test_a_trusted_document_with_a_known_id_is_counted_as_a_duplicate(stage, capsys):
-    path = archive(stage, [f"one story that this is version {n} of" for n in range(5)])
+def test_a_trusted_document_with_a_known_id_is_counted_as_a_duplicate(embedded, capsys):
+    path = archive(embedded, [f"one story that this is version {n} of" for n in range(5)])
     once = {"known_id": "duplicate"}
-    assert seed(stage, path, "--trust", "--name", "a", input=once) == 0
+    assert seed(embedded, path, "--trust", "--name", "a", input=once) == 0
     assert counts(capsys)["added"] == 5
-    assert seed(stage, path, "--trust", "--name", "b", input=once) == 0
+    assert seed(embedded, path, "--trust", "--name", "b", input=once) == 0
     found = counts(capsys)
     assert (found["added"], found["duplicates"], found["not_judged"]) == (0, 5, 0)
 
 
-def test_a_service_of_avro_values_takes_an_archive_of_lines(stage, capsys):
+def test_a_service_of_avro_values_takes_an_archive_of_lines(embedded, capsys):
     wire = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
-    assert seed(stage, archive(stage), input=wire) == 0
+    assert seed(embedded, archive(embedded), input=wire) == 0
     assert counts(capsys)["records"] == 35
 
 
-def test_a_seed_that_never_had_the_task_does_not_know_the_index(stage):
-    run = Seeding(load_config([stage.configuration()]), [])
+def test_a_seed_that_never_had_the_task_does_not_know_the_index(embedded):
+    run = seeding.Seeding(load_config([embedded.configuration()]), [])
     run.run(lambda: True)
     assert "the index has" not in run.as_text()
     assert run.as_json()["index_documents"] is None
 
 
-def test_a_file_may_grow_and_one_that_changed_is_refused(stage, capsys):
-    path = archive(stage)
-    assert seed(stage, path, "--name", "a") == 0
+def test_a_file_may_grow_and_one_that_changed_is_refused(embedded, capsys):
+    path = archive(embedded)
+    assert seed(embedded, path, "--name", "a") == 0
     with path.open("a") as file:
         file.write(json.dumps({"id": "new", "text": "a b c d e f g h"}) + "\n")
         file.write("{broken\n" * 2)
     capsys.readouterr()
-    assert seed(stage, path, "--name", "a") == 65
+    assert seed(embedded, path, "--name", "a") == 65
     assert f"{path}, line 37: invalid_json" in capsys.readouterr().err.replace(
         "a, line", f"{path}, line"
     )
-    assert seed(stage, path, "--name", "a", "--max-errors", "2") == 0
+    assert seed(embedded, path, "--name", "a", "--max-errors", "2") == 0
     found = counts(capsys)
     assert (found["added"], found["broken"], found["records"]) == (1, 2, 3)
     path.write_text(path.read_text().replace("old3", "odd3"))
-    assert seed(stage, path, "--name", "a") == 78
+    assert seed(embedded, path, "--name", "a") == 78
     assert "is not what it was: its first 38 lines" in capsys.readouterr().err
-    assert seed(stage, path, "--name", "b", "--trust", "--max-errors", "2") == 0
+    assert seed(embedded, path, "--name", "b", "--trust", "--max-errors", "2") == 0
     assert counts(capsys)["added"] == 36, "all as they are, with another name"
 
 
@@ -188,16 +195,16 @@ def test_a_seed_that_lost_its_task_to_a_service_ends(stage):
         "seeding.OWNED_SECONDS = 0.0; sys.exit(cli.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", hasty, "seed", "--config", str(config), str(path)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as seeding:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as begun:
         while not (stage.directory / "state").exists():
             time.sleep(0.1)
         service = stage.start(state="other", **SETTINGS)
         service.wait_for(lambda status: status.get("state") == "standby", what="standby")
-        seeding.send_signal(signal.SIGSTOP)
+        begun.send_signal(signal.SIGSTOP)
         service.wait_for(lambda status: status.get("state") == "running", what="running")
-        seeding.send_signal(signal.SIGCONT)
-        _, said = seeding.communicate(timeout=60)
-    assert seeding.returncode in (75, 76), said  # 76: it was fenced within a transaction
+        begun.send_signal(signal.SIGCONT)
+        _, said = begun.communicate(timeout=60)
+    assert begun.returncode in (75, 76), said  # 76: it was fenced within a transaction
     assert "has the task" in said or "was taken over by another process" in said
     assert service.terminate() == 0
 
@@ -215,9 +222,9 @@ def test_a_seed_that_lost_its_task_to_a_service_ends(stage):
     ],
 )
 def test_what_cannot_be_a_seed_is_refused(
-    stage, monkeypatch, capsys, arguments, sections, code, said
+    embedded, monkeypatch, capsys, arguments, sections, code, said
 ):
-    monkeypatch.chdir(stage.directory)
-    archive(stage, name="a.jsonl"), archive(stage, name="b.jsonl")
-    assert seed(stage, *arguments, **sections) == code
+    monkeypatch.chdir(embedded.directory)
+    archive(embedded, name="a.jsonl"), archive(embedded, name="b.jsonl")
+    assert seed(embedded, *arguments, **sections) == code
     assert said in capsys.readouterr().err
