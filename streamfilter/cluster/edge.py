@@ -109,18 +109,20 @@ class Edge:
         try:
             self.doing = next(script)
         except StopIteration as end:
-            self._begun, self._script = end.value, None
+            begun: Begun = end.value
+            self._begun, self._script = begun, None
         except BadRange as error:
             raise _unreadable(error, self._edge.topic) from error
         else:
             return StepResult.RETRY if self.doing[1] else StepResult.STARTED
-        bounds = self._parts.bounds
+        bounds, pending = self._parts.bounds, self._edge.pending
         self._intake = Intake(
             self._parts.source,
             self._clock,
             documents=bounds.documents,
             size=bounds.size,
             latency=bounds.latency,
+            share=lambda: begun.waiting.share(pending, bounds.documents, bounds.size),
         )
         self.doing = State.RUNNING, ""
         return StepResult.STARTED
@@ -146,7 +148,7 @@ class Edge:
 
     def _hear(self, begun: Begun, timeout: float) -> None:
         """Read verdicts, if there is room; those that name another index end the process."""
-        if begun.waiting.judged >= self._edge.pending:
+        if begun.waiting.judged >= self._edge.pending.records:
             return  # far behind: each range that waits is ready, or makes it read the input
         for message in self._edge.verdicts.consume(MESSAGES_MAX, timeout):
             p, offset = message.source.number, message.source.offset
@@ -238,16 +240,15 @@ class Edge:
 
     def _sign(self, begun: Begun, timeout: float) -> bool:
         """Take records if there is room, and sign the batch that is sketched; return if it did."""
-        waiting, edge, signing = begun.waiting, self._edge, begun.signing
-        room = waiting.count < edge.pending and waiting.size < edge.pending_bytes
-        if room or waiting.needs:
+        waiting, signing, bounds = begun.waiting, begun.signing, self._parts.bounds
+        room = waiting.share(self._edge.pending, bounds.documents, bounds.size) > 0
+        if room:
             taken = self._intake.next(0.0 if self._taken else timeout)
             waiting.take(taken.records, taken.reached)
             room = not taken.records
         if not room:  # it has read, or pauses on purpose
             self._stall.moved()
         if self._taken is None:
-            bounds = self._parts.bounds
             records = waiting.to_sign(signing.signed, bounds.documents, bounds.size)
             if not records:
                 return self._skip_markers(begun)

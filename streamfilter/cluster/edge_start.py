@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from streamfilter.cluster.ranges import VerdictRange, decode_verdicts
 from streamfilter.cluster.signing import Signer, Signing
-from streamfilter.cluster.waiting import PendingRecords
+from streamfilter.cluster.waiting import PendingLimits, PendingRecords
 from streamfilter.engine import start_checks
 from streamfilter.engine.messages.changelog import writer_of
 from streamfilter.engine.messages.changelog_header import HEADER, decode_header, kind_of
@@ -50,8 +50,7 @@ class EdgeParts:
     identity_of: Callable[[bytes], Identity]  # decodes a changelog's header
     sketcher_of: Callable[[Identity], Sketcher]
     topic: str  # of the verdicts
-    pending: int = 20_000  # most waiting records
-    pending_bytes: int = 256 * 1024 * 1024
+    pending: PendingLimits  # of what waits
     counted: Callable[[str, int], None] = lambda name, count: None  # adds to a metric
     shown: Callable[[str, float], None] = lambda name, number: None  # sets a metric
 

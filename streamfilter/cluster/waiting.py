@@ -6,14 +6,23 @@ judged (compaction), and offsets without a record have no verdict.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from streamfilter.cluster.ranges import Outcome, VerdictRange
 from streamfilter.engine.batches.micro_batches import bytes_of
 from streamfilter.model import Positions, Record
 from streamfilter.stops import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLimits:
+    """How much an edge keeps in memory."""
+
+    records: int
+    size: int = 256 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -36,7 +45,7 @@ class PendingRecords:
         """Begin at these next offsets of verdicts and inputs."""
         self.verdicts, self.inputs = dict(verdicts), dict(inputs)
         self.reached = dict(inputs)  # before these input offsets every record was taken
-        self._records: dict[int, deque[Record]] = {p: deque() for p in inputs}
+        self._records: dict[int, list[Record]] = {p: [] for p in inputs}  # by rising offset
         self._ranges: dict[int, deque[tuple[int, VerdictRange]]] = {p: deque() for p in inputs}
         self._ends = dict(inputs)  # end of the last verdict range that came
         self.size = self.count = 0
@@ -70,12 +79,23 @@ class PendingRecords:
         """Return records from *signed* on, in the order of judgement, within the bounds."""
         found: list[Record] = []
         for p, records in sorted(self._records.items()):
-            for record in _from(records, signed[p]):
+            first = _place(records, signed[p])
+            for record in records[first : first + count + 1]:
                 size -= bytes_of(record)
                 if len(found) == count or (found and size < 0):
                     return found
                 found.append(record)
         return found
+
+    def share(self, limits: PendingLimits, documents: int, size: int) -> float:
+        """Return how much of a batch of *documents* and *size* may be taken, 0 to 1.
+
+        Verdicts that wait for records are no use until these are read: then it is all of it.
+        """
+        if self.needs:
+            return 1.0
+        room = (limits.records - self.count) / documents, (limits.size - self.size) / size
+        return max(0.0, min(1.0, *room))
 
     @property
     def needs(self) -> bool:
@@ -88,7 +108,7 @@ class PendingRecords:
         """Return what can be forwarded, whole ranges, at least *count* records if there are any."""
         found = Ready(dict(self.verdicts), dict(self.inputs))
         for p, ranges in self._ranges.items():
-            records, at = list(self._records[p]) if ranges else [], 0
+            records, at = self._records[p], 0
             for offset, verdicts in ranges:
                 if verdicts.end > self.reached[p] or len(found.records) >= count:
                     break
@@ -105,9 +125,10 @@ class PendingRecords:
                 _, verdicts = self._ranges[p].popleft()
                 self.judged -= 1 + len(verdicts.offsets)
             records = self._records[p]
-            while records and records[0].source.offset < self.inputs[p]:
-                self.size -= bytes_of(records.popleft())
-                self.count -= 1
+            end = _place(records, self.inputs[p])
+            self.size -= sum(map(bytes_of, records[:end]))
+            self.count -= end
+            del records[:end]
 
     def passed(self, reached: Positions) -> Positions:
         """Return the next offsets of the verdicts, past markers where no verdicts wait."""
@@ -115,15 +136,15 @@ class PendingRecords:
         return {p: max(offset, free.get(p, 0)) for p, offset in self.verdicts.items()}
 
 
-def _from(records: Sequence[Record] | deque[Record], offset: int) -> Iterator[Record]:
-    return (record for record in records if record.source.offset >= offset)
+def _place(records: Sequence[Record], offset: int) -> int:
+    """Return the place of the first record at or behind *offset*."""
+    return bisect_left(records, offset, key=lambda record: record.source.offset)
 
 
 def _match(found: Ready, verdicts: VerdictRange, records: Sequence[Record], at: int) -> int:
     """Add the *records* of one verdict range, from place *at* on; return the next place."""
     judged = dict(zip(verdicts.offsets.tolist(), enumerate(verdicts.outcomes), strict=True))
-    while at < len(records) and records[at].source.offset < verdicts.start:
-        at += 1  # before verdicts that are missing, and were accepted as missing
+    at = max(at, _place(records, verdicts.start))  # behind verdicts that are accepted as missing
     while at < len(records) and (offset := records[at].source.offset) < verdicts.end:
         if offset not in judged:
             raise Stop(

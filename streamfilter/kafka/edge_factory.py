@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from streamfilter.assembly import sketcher_for
 from streamfilter.cluster.edge import Edge, OneEdge
 from streamfilter.cluster.edge_start import EdgeParts
+from streamfilter.cluster.waiting import PendingLimits
 from streamfilter.config.configuration import Config
 from streamfilter.engine import start_checks
 from streamfilter.engine.batches.inputs import Inputs
@@ -138,8 +139,9 @@ def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, acc
             topic=config.verdicts_topic,
             counted=lambda name, count: metrics.count(name, by=count),
             shown=lambda name, number: metrics.set(**{name: number}),
-            pending=config.cluster.pending,
-            pending_bytes=memory.index_cache + memory.memtable + memory.miss_filter,
+            pending=PendingLimits(
+                config.cluster.pending, memory.index_cache + memory.memtable + memory.miss_filter
+            ),
         ),
     )
     return edge
@@ -164,6 +166,14 @@ def refuse_unforwarded(factory: TaskFactory) -> None:
             each.close()
     if owed := {p: o for p, o in forwarded.items() if p in by_judge and o < judged[p]}:
         raise start_checks.refuse_owed(plan.names, owed)
+    if by_judge:
+        clients.logger.warning(
+            "a judge worked in group %s last, and this process has no role. While judges and edges "
+            "run, it is on standby, and takes all records from them if the judge ends. To go back "
+            "to one process, stop them first; else set cluster.enabled: true and start it with "
+            "--role",
+            config.kafka.group,
+        )
 
 
 def _sketcher(config: Config, identity: Identity) -> Sketcher:

@@ -3,7 +3,7 @@ import pytest
 
 from streamfilter.cluster.judge import SketchLog
 from streamfilter.cluster.ranges import SketchRange, VerdictRange, encode_sketches
-from streamfilter.cluster.waiting import PendingRecords
+from streamfilter.cluster.waiting import PendingLimits, PendingRecords
 from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.model import Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
@@ -106,3 +106,49 @@ def test_what_a_judge_cannot_use_is_counted_and_answered():
     assert dropped == ["undecodable", "other_index", "undecodable", "below", "gap"]
     assert log.owed == {0: 4}, "one resume, for the last of them"
     assert log.reached() == {0: 5}
+
+
+@pytest.mark.parametrize(
+    ("kept", "needs", "share"),
+    [
+        (0, False, 1.0),
+        (7, False, 0.75),  # three of four records have room
+        (9, False, 0.25),
+        (10, False, 0.0),
+        (13, False, 0.0),
+        (13, True, 1.0),  # these verdicts wait for records: without them nothing gets free
+    ],
+)
+def test_a_batch_is_cut_to_the_room_that_is_left(kept, needs, share):
+    waiting = PendingRecords({0: 0}, {0: 0})
+    waiting.take([record(n) for n in range(kept)], {0: kept})
+    if needs:
+        waiting.hear(0, 0, verdicts(0, 20, *range(20)))
+    assert waiting.share(PendingLimits(10), documents=4, size=1 << 20) == share
+
+
+def test_what_waits_is_not_looked_at_again_to_sign_or_to_forward():
+    """Twenty thousand records were copied, and looked through, at each step of the loop."""
+    waiting = PendingRecords({0: 0}, {0: 0})
+    waiting.take([record(n) for n in range(1_000)], {0: 1_000})
+    looks = Counted(waiting._records[0])
+    waiting._records[0] = looks  # type: ignore[assignment]
+    waiting.hear(0, 0, verdicts(0, 5, *range(5)))
+    assert [each.source.offset for each in waiting.to_sign({0: 990}, 3, 1 << 20)] == [990, 991, 992]
+    waiting.forwarded(waiting.ready(100))
+    assert waiting.count == 995
+    assert looks.count < 100
+
+
+class Counted(list[Record]):
+    """A list that counts how many records are read from it."""
+
+    count = 0
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+        self.count += 1
+        return super().__getitem__(place)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        self.count += len(self)
+        return super().__iter__()

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.faults.judging.recording import record_run
 from tests.kafka.story import bytes_of, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
-from tests.support.topics import Input, alter_topic, end_offsets, produce
+from tests.support.topics import ANY_TIME, Input, alter_topic, end_offsets, header, produce
 
 pytestmark = pytest.mark.slow
 
@@ -119,8 +120,9 @@ def test_one_process_becomes_a_cluster_and_one_process_again(
         alone.produce(part)
         alone.run()
     stage.produce(more[:100])
-    stage.run(state="judge")
-    stage.run(state="judge")  # the edges' offsets are behind for ever, and owe nothing
+    assert "a judge worked in group" in stage.run(state="judge")
+    log = stage.run(state="judge")  # the edges' offsets are behind for ever, and owe nothing
+    assert "a judge worked in group" not in log
     stage.produce(more[100:])
     judging, third = start(stage, "judge"), start(stage, "edge")  # behind a hole of verdicts
     drain(stage, [judging, third])
@@ -162,3 +164,23 @@ def test_the_breaker_of_an_edge_stops_that_edge_alone(make_stage: Make) -> None:
     stage.produce(records(texts(random.Random(3), 200), partitions=2))
     drain(stage, [judging, second])
     assert judging.status()["state"] == "running"
+
+
+def test_a_record_that_its_output_refuses_withholds_no_copy_that_comes_later(make_stage: Make):
+    """It is judged unique and stored, refused, then forgotten: it was not forwarded."""
+    stage, story = make_stage(), records(texts(random.Random(11), 20))
+    alter_topic(stage.bootstrap, stage.input, ANY_TIME)
+    stage.produce([replace(story[0], timestamp=story[0].timestamp * 1_000), *story[1:]])
+    settings = {"limits": {"dead_letter_share": 1.0}}
+    judging = start(stage, "judge", **settings)
+    judging.wait_for_state("running")
+    edge = start(stage, "edge", **settings)
+    drain(stage, [judging, edge])
+    (letter,) = stage.outputs()["dead_letter"]
+    assert header(letter, "__streamfilter.error.code") == "refused"
+    assert letter.value == story[0].value
+    unique = len(stage.outputs()["unique"])
+    judging.wait_for(lambda now: now["index_documents"] == unique, what="a document less")
+    stage.produce([story[0]])
+    drain(stage, [judging, edge])
+    assert stage.outputs()["unique"][-1].value == story[0].value

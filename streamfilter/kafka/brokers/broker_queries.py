@@ -140,15 +140,12 @@ def start_positions(
     return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
 
-def committed(consumer: Consumer, wanted: Mapping[int, TopicPartition], doing: str) -> Positions:
-    """Return the group's stable offsets, where it has one, or raise `LogError`."""
-    found = {each: each.offset for each in _committed(consumer, [*wanted.values()], doing)}
-    return {n: found[spot] for n, spot in wanted.items() if found[spot] >= 0}
-
-
-def committed_texts(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) -> list[str]:
-    """Return the metadata text committed with each of these offsets, or the empty string."""
-    return [each.metadata or "" for each in _committed(consumer, wanted, doing)]
+def committed(
+    consumer: Consumer, wanted: Mapping[int, TopicPartition], doing: str
+) -> dict[int, TopicPartition]:
+    """Return the group's stable offsets with their texts, where it has one, or raise `LogError`."""
+    found = {each: each for each in _committed(consumer, [*wanted.values()], doing)}
+    return {n: found[spot] for n, spot in wanted.items() if found[spot].offset >= 0}
 
 
 def _committed(
@@ -242,5 +239,6 @@ def marked_input(topic: str, partition: int, offset: int, input_id: str) -> list
 def remembered_input(consumer: Consumer, topic: str, partition: int) -> str:
     """Return the input's topic id that the group committed last, or `UNKNOWN_INPUT`."""
     doing = f"reading the group's offset of {topic}"
-    (text,) = committed_texts(consumer, [TopicPartition(topic, partition)], doing)
+    (found,) = _committed(consumer, [TopicPartition(topic, partition)], doing)
+    text = found.metadata or ""
     return text.removeprefix(INPUT_PREFIX) if text.startswith(INPUT_PREFIX) else UNKNOWN_INPUT

@@ -24,7 +24,6 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.engine.ports import Retriable, StartAt
 from streamfilter.kafka.brokers.broker_queries import (
     committed,
-    committed_texts,
     remembered_input,
     start_positions,
 )
@@ -96,20 +95,20 @@ class KafkaSource:
         self._topics, self._admin, self._reader = topics, admin, reader
         self._data = Renewed(data, seconds=seconds)
         self._reached: Positions = {}
+        self._texts: dict[int, str] = {}
 
     def committed(self, partitions: Sequence[int]) -> Positions:
-        """Return the group's stable offsets (step 2)."""
-        wanted = self._topics.spots(partitions)
-        doing = f"reading the group's offsets of {self._topics.inputs.topic}"
-        return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
-
-    def noted(self, partitions: Sequence[int]) -> Positions:
-        """Return the offsets of a second topic, noted with the group's offsets of this one."""
+        """Return the group's stable offsets (step 2); `noted` knows their texts."""
         spots = self._topics.spots(partitions)
         doing = f"reading the group's offsets of {self._topics.inputs.topic}"
-        texts = self._data.ask(lambda c: committed_texts(c, [*spots.values()], doing))
-        known = zip(spots, texts, strict=True)
-        return {p: int(text) for p, text in known if text.isdecimal() and len(text) < 20}
+        found = self._data.ask(lambda consumer: committed(consumer, spots, doing))
+        self._texts = {number: each.metadata or "" for number, each in found.items()}
+        return {number: each.offset for number, each in found.items()}
+
+    def noted(self, partitions: Sequence[int]) -> Positions:
+        """Return the offsets of a second topic, noted with those that `committed` has returned."""
+        known = {p: self._texts.get(p, "") for p in partitions}
+        return {p: int(text) for p, text in known.items() if text.isdecimal() and len(text) < 20}
 
     def ids(self) -> tuple[str, str]:
         """Return two topic ids of the input: the group's committed one, the actual one (step 2)."""

@@ -138,7 +138,7 @@ def a_verdict_is_applied_twice(patch: pytest.MonkeyPatch) -> None:
             for _ in range(count):
                 _, verdicts = self._ranges[p].popleft()
                 while self._records[p] and self._records[p][0].source.offset < verdicts.end:
-                    self._records[p].popleft()
+                    del self._records[p][0]
                     self.count -= 1
 
     patch.setattr(waiting.PendingRecords, "ready", ready)

@@ -9,6 +9,7 @@ from streamfilter.assembly import sketcher_for
 from streamfilter.cluster.edge import Edge, OneEdge
 from streamfilter.cluster.edge_start import EdgeParts
 from streamfilter.cluster.judge import Received, SketchLog, VerdictWriter
+from streamfilter.cluster.waiting import PendingLimits
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Membership
 from streamfilter.index.directory.identity import decode_identity
@@ -133,7 +134,7 @@ class EdgeProcess(Process):
             identity_of=partial(decode_identity, seed=None),
             sketcher_of=lambda identity: sketcher_for(scheme, seed=identity.seed),
             topic=VERDICTS,
-            pending=PENDING,
+            pending=PendingLimits(PENDING),
             counted=world.counted,
         )
         edge = Edge(plan, replace(parts, source=source, sink=sink), edge_parts)
