@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from streamfilter.backup.index_target import back_up
 from streamfilter.backup.manifest import CopiedIndexes
-from streamfilter.backup.take import back_up
 from streamfilter.backup.targets import store_at
 from streamfilter.commands.options import answer, config_options, output_option
 from streamfilter.commands.states import failing, found_state_option, state_of, target_of

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from streamfilter.backup.download import of_index, restorable, restore
+from streamfilter.backup.index_target import back_up
 from streamfilter.backup.manifest import Copied
 from streamfilter.backup.stores import Store
-from streamfilter.backup.take import back_up
 from streamfilter.backup.targets import store_at
 from streamfilter.cli import main
 from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, check_ours

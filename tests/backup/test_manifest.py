@@ -10,8 +10,8 @@ import pytest
 
 from streamfilter import Deduplicator
 from streamfilter.backup.download import candidates, restorable, restore
+from streamfilter.backup.index_target import back_up
 from streamfilter.backup.manifest import NAMES_MAX
-from streamfilter.backup.take import back_up
 from streamfilter.backup.targets import store_at
 from streamfilter.cli import main
 from streamfilter.index.errors import IndexFault

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamfilter.backup.download import restorable, restore
-from streamfilter.backup.take import back_up
+from streamfilter.backup.index_target import back_up
 from streamfilter.backup.targets import store_at
 from streamfilter.index.bands import page_writes, sorted_run
 from streamfilter.index.bands.buckets import order_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamfilter.backup.download import restorable, restore
-from streamfilter.backup.take import back_up
+from streamfilter.backup.index_target import back_up
 from streamfilter.backup.targets import store_at
 from streamfilter.index.bands.buckets import encoded_integers
 from streamfilter.index.directory.inspection import inspect
