@@ -1,7 +1,5 @@
 """The table of commands, and the only place where an exception becomes an exit code."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

@@ -5,8 +5,6 @@ judged, and the record leaves with its decision. Nothing here computes, reads a 
 library.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -5,8 +5,6 @@ process on purpose: `cli.main` prints the message and returns the code. Any othe
 (exit code 70), and the restart replays the batch.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass

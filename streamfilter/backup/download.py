@@ -1,7 +1,5 @@
 """Choose a backup and restore it. Every file's checksum is checked before the index counts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -5,8 +5,6 @@ A restore writes files under the names in it. So an index must be called "index"
 written. Version 1 was one file, ``backup.json``, of all indexes of a directory; it is still read.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

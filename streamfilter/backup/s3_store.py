@@ -6,8 +6,6 @@ Nothing of them is in our configuration. A killed upload leaves no object, at mo
 which a rule of the bucket should expire (AbortIncompleteMultipartUpload).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -4,8 +4,6 @@ An object is written whole or not at all, and its content never changes. A direc
 care: another user may have put links and pipes into it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """The store of a target, as the configuration or the command line writes it."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 from urllib.parse import unquote

@@ -5,8 +5,6 @@ Two owners may upload at once (one is about to be fenced): their files have thei
 neither changes the other's. After the manifest is out, all its files are looked for once more.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator

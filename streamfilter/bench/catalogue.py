@@ -1,7 +1,5 @@
 """The benchmarks by name, and a run of several of them with the machine and the versions."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence

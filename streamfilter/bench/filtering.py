@@ -6,8 +6,6 @@ start takes is known from the beginning of the same input. Recall and precision 
 measured against exact similarities.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

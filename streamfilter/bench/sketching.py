@@ -6,8 +6,6 @@ for verification, the band keys. Estimates are held to exact similarities, and w
 a band to the S-curve.
 """
 
-from __future__ import annotations
-
 import pstats
 import time
 from collections.abc import Callable, Iterator, Sequence

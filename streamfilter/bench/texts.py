@@ -11,8 +11,6 @@ end, or with some words changed. Their similarity to the original is from about 
 decides which of them count as duplicates.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Sequence

@@ -6,8 +6,6 @@ are ordered by rarity. Two sets with Jaccard >= f share a token among the first 
 each. So an inverted index of those tokens is enough. The result is exact.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter, defaultdict

@@ -13,8 +13,6 @@ Each table is made from Unicode's data. A fold applies after Unicode normalisati
 code points.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Steps on characters and lines: surrogates, terminal colours, quoted mail, split words."""
 
-from __future__ import annotations
-
 import re
 
 _ESCAPE = re.compile(

@@ -12,8 +12,6 @@ that offset. So a range may arrive several times, and from any edge.
 | inquiry at 12         | gap     | ranges before it were lost: sign again from 10 on        |
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

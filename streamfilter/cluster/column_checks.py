@@ -1,7 +1,5 @@
 """Checks the columns of sketches that came in a message: the index trusts them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from streamfilter.similarity.columns import Contents, Widths

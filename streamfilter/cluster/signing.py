@@ -11,8 +11,6 @@ a". The edge obeys the first and sends a b c d again, at the offsets 7 to 10. Th
 by the offsets 5 and 6, before 7, and are ignored.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -8,8 +8,6 @@ Near-duplication is not transitive, so there are two kinds of clusters:
   may have nothing in common.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Settings of a `Deduplicator`'s directory: scheme, identity, policy and retention."""
 
-from __future__ import annotations
-
 import json
 import time
 import warnings

@@ -9,8 +9,6 @@
 ['the cat sat on the mat and looked at dogs', 'a dog barked at the cat']
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path

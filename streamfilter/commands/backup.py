@@ -1,7 +1,5 @@
 """``backup``: a copy of an index, also while a process works on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``streamfilter bench``: how fast is signing and the whole filter, and is it right?"""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path

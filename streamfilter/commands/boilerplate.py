@@ -1,7 +1,5 @@
 """``streamfilter boilerplate``: a table of the passages that many documents share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """``compare``: how similar are two texts, and would the filter notice?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `cli` imports this module only when a shell asks for completions. `options` has the candidates.
 """
 
-from __future__ import annotations
-
 from click.shell_completion import BashComplete, ZshComplete, add_completion_class
 
 

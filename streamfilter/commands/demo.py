@@ -1,7 +1,5 @@
 """``streamfilter demo``: the real filter on a stream of stories, with nothing installed but us."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import tempfile

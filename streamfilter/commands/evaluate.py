@@ -1,7 +1,5 @@
 """``streamfilter evaluate``: was a run right, and would it be on this input?"""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``explain``: each step of one document's verdict, and why not another one."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

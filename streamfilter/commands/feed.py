@@ -4,8 +4,6 @@ It gives demonstrations and load tests news-like traffic at a chosen rate. Some 
 or empty, as in production.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

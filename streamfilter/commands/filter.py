@@ -1,7 +1,5 @@
 """``streamfilter filter``: the filter over files, no broker needed."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ every standby and restore forgets the same. Nothing here touches an index; what 
 looked up in the index of this host, if there is one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path

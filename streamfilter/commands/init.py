@@ -4,8 +4,6 @@ On a terminal it asks for what was not given. With brokers it looks at the topic
 and proposes where text and id are; what a person gave is never overruled.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import replace

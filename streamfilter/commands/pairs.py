@@ -1,7 +1,5 @@
 """``pairs``: all near-duplicates of a file or of an index, as pairs and as clusters."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any

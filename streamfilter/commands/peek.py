@@ -3,8 +3,6 @@
 A topic's records are read by a consumer that joins no group and commits nothing.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``plan``: which bands and rows find how many duplicates, before anything is built."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from math import isnan
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``query``: which documents of a live index are near-duplicates of this one?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

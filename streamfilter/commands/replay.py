@@ -1,7 +1,5 @@
 """``streamfilter replay``: dead letters go back to the input, each once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

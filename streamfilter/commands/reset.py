@@ -1,7 +1,5 @@
 """``streamfilter reset``: let a group begin anew, as if it had never worked."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``restore``: an index out of a backup."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """Options of commands that read files: short names of the most used settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Options of the commands that read an index: its state directory, and a document in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``verify``: is an index whole?"""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

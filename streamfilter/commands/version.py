@@ -1,7 +1,5 @@
 """What ``streamfilter --version`` prints: the version, and what signs texts here."""
 
-from __future__ import annotations
-
 import streamfilter
 from streamfilter.similarity.kernel.choice import choice
 

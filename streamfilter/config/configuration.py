@@ -1,7 +1,5 @@
 """The configuration: typed sections, and what follows from several of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From a validation error to sentences that tell an operator what to write instead."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -5,8 +5,6 @@ Write it anew after changing a setting::
     python -m streamfilter.config.reference > config/reference.yaml
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ changing a setting::
     python -m streamfilter.config.schema > config/schemas/configuration.json
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Checks of the similarity and verification settings together: is such a shape possible?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from math import comb
 

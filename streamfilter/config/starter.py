@@ -5,8 +5,6 @@
     python -m streamfilter.config.starter > config/streamfilter.yaml
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -5,8 +5,6 @@ setting reads its own. Aliases are refused: they let a kilobyte stand for a tera
 tells the line, never quotes the text, which may hold a password.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The demo's board: a table that is redrawn in place on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -3,8 +3,6 @@
 The filter is `streamfilter run` in a separate process, so that it can be killed.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping

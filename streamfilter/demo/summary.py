@@ -1,7 +1,5 @@
 """How a run ended: counts, soundness, recall and precision, and a few pairs to look at."""
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from collections import Counter

@@ -5,8 +5,6 @@ A format is a file in `documents/formats` with the name that `input.format` has.
 the file of the format in use is imported, so its libraries may be extras.
 """
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

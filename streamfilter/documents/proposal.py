@@ -4,8 +4,6 @@ It helps to write the first configuration. A person reads the proposal and its f
 does not use it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

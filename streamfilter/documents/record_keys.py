@@ -9,8 +9,6 @@ With `index.scope_field` the key may also tell the scope of a tombstone: by the 
 that has the name of the scope's field. The header `SCOPE_HEADER` tells it, too, and counts first.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -4,8 +4,6 @@ A line of text or JSON is decoded here, from its bytes. For a row, the reader of
 already decoded all fields that pointers name. Rows of a Parquet file come with their columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

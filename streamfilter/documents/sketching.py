@@ -3,8 +3,6 @@
 With `index.scope_field`, the first of the values is the document's scope.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from streamfilter.documents.fields.values import written_value

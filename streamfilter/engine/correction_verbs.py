@@ -1,7 +1,5 @@
 """What `release` and `replay` choose, and the record that each sends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ in the changelog: there our fences would stop the service.
 Memory holds one transaction, and 16 bytes for each run of records that was sent before.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

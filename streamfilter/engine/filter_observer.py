@@ -3,8 +3,6 @@
 A batch is reported after its commit, so that a scrape counts it whole or not at all.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

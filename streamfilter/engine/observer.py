@@ -4,8 +4,6 @@ No decision depends on this module. `Observer` is for any kind of job; `filter_o
 batches and indexes of the filter.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The components of one task: its ports, its rules and its limits, and how its steps end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum

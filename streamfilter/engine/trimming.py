@@ -6,8 +6,6 @@ the rest, which holds every live window. A failed trim is tried again later. An 
 checked again with the next batch. Neither delays a batch: a long changelog only costs disk space.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from streamfilter.engine.filter_observer import FilterObserver

@@ -15,8 +15,6 @@ is read at the next start, with a new producer, when no transaction of ours is o
 retry would never end: each attempt leaves its own aborted records, and the next one reads more.
 """
 
-from __future__ import annotations
-
 from streamfilter.engine.ports import Abortable, Changelog, Clock
 from streamfilter.engine.start_checks import Names, refuse_other_writer
 

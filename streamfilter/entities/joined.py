@@ -1,7 +1,5 @@
 """A record as one text: its fields and the held-out one, joined by ASCII's unit separator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 SEPARATOR = "\x1f"

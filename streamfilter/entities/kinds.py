@@ -16,8 +16,6 @@ A value that is none of its kind is absent: a phone without digits, a date that 
 So is a placeholder, such as ``1900-01-01``: it would make strangers alike.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Sequence

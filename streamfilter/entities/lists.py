@@ -13,8 +13,6 @@ costs a few points. Their sources are:
 A change of a list changes keys. So it needs another version of its kind (`kinds.KINDS`).
 """
 
-from __future__ import annotations
-
 _NICKNAMES = """
 abigail abby gail; alexander alex al sandy sasha; alexandra alex sandy sasha; alfred al fred
 alfie; alice allie; andrew andy drew; anthony tony; antonio toni; barbara barb babs; benjamin ben

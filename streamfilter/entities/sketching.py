@@ -12,8 +12,6 @@ stored as a payload.
 An absent field is equal to nothing: a hash of the whole record takes the place of its keys.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 A truth file has tab-separated columns ``id_a  id_b  jaccard  …``, plain or packed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

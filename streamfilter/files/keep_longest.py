@@ -9,8 +9,6 @@ names the document that was written instead. All members are similar to the grou
 document, not necessarily to each other.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Placement: the only code that acts on a verdict, for records of files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from streamfilter.documents.rows import place_of

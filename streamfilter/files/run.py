@@ -1,7 +1,5 @@
 """One run over files: from a configuration and paths to outputs and their counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ It also stores a digest of the judged lines. A changed file would be re-read as 
 one, so it is refused.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, dataclass

@@ -8,8 +8,6 @@
 Without a directory the index is in a temporary one, so memory is bounded in both cases.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

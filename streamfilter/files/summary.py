@@ -1,7 +1,5 @@
 """Counts of a run over files: every record counts once, by the output that it went to."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any

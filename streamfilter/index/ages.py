@@ -14,8 +14,6 @@ offsets 10, 11 and 14 of the span (10, 20), with the horizons 5, 5, 6 and the ti
     counts 3 | offsets 0 1 3 | horizons 5 0 1 | times 900 50 0
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ when all its documents have been forgotten.
 Whole columns are packed and unpacked at once, not field by field, because Python is slow per field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ A mark is stored twice: whole, under its number, and for each span, under (parti
 that bytes sort like numbers, and little-endian in values.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field

@@ -5,8 +5,6 @@ the last window whose first batch number is not above its own, because an empty 
 ordinal. Both numbers are in the changelog, so a restore makes the same windows as the owner.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The answer of `explain --id` for a withheld document, from the records of a side topic."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reads the first or last records of a topic as a sample; it joins no group and changes nothing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice

@@ -4,8 +4,6 @@ A batch is prepared (read and sketched) without the index: `workers.preparing`. 
 index and changes nothing. It needs only the prepared batch. The caller acts on the outcomes.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -30,8 +30,6 @@ shares 9 of 10 with A: a near-duplicate, not remembered. C has 1 to 12, and shar
 which is .75: unique. That it shares 10 of 12 with B, which is .83, changes nothing.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

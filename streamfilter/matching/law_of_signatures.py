@@ -3,8 +3,6 @@
 Like `law.py` it has plain numbers, for people and tests.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from math import log

@@ -4,8 +4,6 @@
 lookup, also from one that was made elsewhere, or joined from several.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ These are estimates for planning. All measured figures of the package are in thi
 check them against the saved runs (`tests/bench_runs`) and against the bytes that are written.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isnan, nan

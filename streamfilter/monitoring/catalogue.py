@@ -4,8 +4,6 @@ All series exist from the start, because ``rate`` misses the first error of a co
 with it. No other series can appear, so the number of series is fixed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial

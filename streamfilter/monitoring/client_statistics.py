@@ -11,8 +11,6 @@ one is fenced. librdkafka should then start again from bootstrap.servers, but in
 does (its issue 5301). The whole process then stays in standby, and nothing is processed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -7,8 +7,6 @@ Text needs more contrast than lines do. So the status page has a light and a dar
 hue for each verdict (`page/page.css`). Tests check both.
 """
 
-from __future__ import annotations
-
 from streamfilter.model import Verdict
 
 GREEN, BLUE, VIOLET, GREY = "#2f9461", "#3f7fe0", "#9a6bd6", "#7d8796"

@@ -3,8 +3,6 @@
 Matplotlib draws it, so the formats are SVG, PNG and PDF. The same numbers give the same SVG.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ prometheus-client's own metrics cost microseconds a call, and each series has it
 objects are created only at a scrape, from numbers of one moment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import nan
 from typing import Any

@@ -5,8 +5,6 @@ see a record without its verdict. Here one call counts a whole batch, and histog
 once. A scrape sees all of a batch or nothing: consumed always equals the sum of the verdicts.
 """
 
-from __future__ import annotations
-
 import math
 import platform
 import threading

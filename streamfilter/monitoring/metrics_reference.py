@@ -3,8 +3,6 @@
 Printed by `python -m streamfilter.monitoring.metrics_reference`.
 """
 
-from __future__ import annotations
-
 from streamfilter.monitoring.catalogue import CATALOGUE, PREFIX, Metric, MetricKind
 
 KINDS = {MetricKind.UNKNOWN_GAUGE: "gauge, NaN until known", MetricKind.INFO: "gauge, always 1"}

@@ -3,8 +3,6 @@
 They change nothing: no directory is created, no database opened, no lock taken.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace

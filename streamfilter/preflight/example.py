@@ -4,8 +4,6 @@ Each rule counts the texts that show one habit of such a stream. Rules are tried
 most telling habit first. A person reads the reason and may choose another one.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

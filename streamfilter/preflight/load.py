@@ -8,8 +8,6 @@ Example: 20,000 documents a second of 1 kB take 1.3 cores of one process, which 
 one. Edges take 1.0 cores, so there are two of them. The judge is busy for .64 of its time.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from math import ceil
 

@@ -1,7 +1,5 @@
 """What a shape of keys finds and costs: the answer of `plan`, before anything is built."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta

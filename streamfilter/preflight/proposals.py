@@ -1,7 +1,5 @@
 """Describes a `Proposal`: where text and id seem to be, and which settings to change for it."""
 
-from __future__ import annotations
-
 from shlex import quote
 
 from streamfilter.config.configuration import Config

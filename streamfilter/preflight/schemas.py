@@ -1,7 +1,5 @@
 """The check of schemas: whether they have the configured text, id and fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 

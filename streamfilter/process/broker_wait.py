@@ -1,7 +1,5 @@
 """Waits for a broker or a registry that does not answer yet, for commands that run once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

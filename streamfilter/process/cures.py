@@ -1,7 +1,5 @@
 """Completes the commands in cures with the configuration files of this process."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

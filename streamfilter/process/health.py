@@ -5,8 +5,6 @@ broker does not count: while one is down the process waits, and a restart would 
 is ready if it works or stands by. All methods may be called from any thread.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

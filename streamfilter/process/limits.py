@@ -6,8 +6,6 @@ process in the middle of its work. So a limit that is too low is refused, with t
 cure.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import resource

@@ -5,8 +5,6 @@ would then write into a table of the index. If a reader of standard output has g
 interpreter's last flush fails and changes the exit code to 120.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import suppress

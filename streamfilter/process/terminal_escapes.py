@@ -4,8 +4,6 @@ A key or an id of a record may contain any character. Unescaped, control charact
 could repaint the reader's terminal, and a direction mark could disguise a name.
 """
 
-from __future__ import annotations
-
 import re
 
 # The controls but line feed and tab, the bidirectional ones, the two separators, half characters.

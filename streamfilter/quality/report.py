@@ -1,7 +1,5 @@
 """The result of an evaluation: counts and a few examples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any

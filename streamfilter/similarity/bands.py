@@ -11,8 +11,6 @@ With the layout ``random`` each key is made of r slots chosen at random. So keys
 and there may be more keys than separate bands: 125 keys of 3 slots, from 128 slots.
 """
 
-from __future__ import annotations
-
 from itertools import count
 
 import numpy as np

@@ -5,8 +5,6 @@ a pair is compared, and keys are computed again, without the record. The hash is
 index's seed: values come from strangers, who must not be able to make two of them equal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

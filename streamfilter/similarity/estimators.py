@@ -1,7 +1,5 @@
 """Estimates of shares, and their confidence intervals."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import pi, sqrt, tan
 from statistics import NormalDist

@@ -9,8 +9,6 @@ attacker could find such words from the verdicts alone.
 Everything wraps modulo 2^64, which numpy's unsigned arrays do silently; that is intended here.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache

@@ -10,8 +10,6 @@ comparable, and the estimate is unbiased. Its variance is at most that of MinHas
 Example of one slot: the values (round 0, 9), (round 1, 2) and (round 0, 4) give (round 0, 4).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

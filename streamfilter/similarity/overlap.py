@@ -13,8 +13,6 @@ samples cut to their 1,024 smallest tokens. The tokens that can be compared cont
 cut sample, and no sample is larger.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

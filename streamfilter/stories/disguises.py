@@ -5,8 +5,6 @@ shingles. With h added words the similarity is (n - 2) / (n - 2 + h). One change
 three shingles in each of the two sets. The sizes below follow from that.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from enum import StrEnum

@@ -5,8 +5,6 @@ People wrote them, so their words repeat like real words. Random words would mak
 The choice depends only on the Python version.
 """
 
-from __future__ import annotations
-
 import re
 import sysconfig
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A disguise is always made from the original, never from another disguise. Near-d
 transitive, so the similarities of a chain would drift away from the claims.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -13,8 +13,6 @@ A start and a standby both open the index through `IndexKeeper`, with the same c
 If the disk is full, opening or creating an index waits for space, as a write does.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ started whole. The coordinator decides at the commit which process owns a task, 
 callback. A fence or a lost membership shows there, and this module finds out the cause.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol

@@ -11,8 +11,6 @@ are waited for: an unreachable broker, or a directory that another process holds
 waits for a directory is not ready: the holder may be the owner, and then there is no standby.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import closing
 

@@ -4,8 +4,6 @@ A task has input partitions, a changelog partition, a transactional id and an in
 does one piece and returns, so that the service can poll the membership between two pieces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 

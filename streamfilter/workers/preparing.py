@@ -4,8 +4,6 @@ The result depends only on the records, whichever process prepares them. So the 
 prepared while this one is judged and written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -5,8 +5,6 @@ tasks of a process. An exception is returned as the answer and never ends the wo
 does that part itself, and gets the same exception if the text causes it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -5,8 +5,6 @@ does the part itself. So a worker that is killed, stuck or out of memory costs t
 log, but never a text.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The input: the topic or file, its format, and the treatment of records without a text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 from fnmatch import fnmatchcase

@@ -3,8 +3,6 @@
 As in `sections`, the texts under the settings are the manual.
 """
 
-from __future__ import annotations
-
 import shlex
 from typing import Annotated, Literal
 

@@ -4,8 +4,6 @@ Name, type, default, bounds, and why one would change it. The text under a setti
 `config/reference.yaml` is generated from it. Attribute names are the keys of the YAML.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -4,8 +4,6 @@ Each type reads one spelling, and its error says clearly what was expected. It w
 spelling back, so that a printed configuration can be read again.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal

@@ -4,8 +4,6 @@ Schemas may be recursive and fan out. So a list of paths is breadth-first and bo
 for one path is bounded, too: nested unions of many records would multiply.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

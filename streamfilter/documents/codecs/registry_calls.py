@@ -5,8 +5,6 @@ to fail gets no request for as long as the failure took: many tasks of a process
 wait one after the other.
 """
 
-from __future__ import annotations
-
 import json
 import ssl
 import time

@@ -9,8 +9,6 @@ A schema registry's frame has one of three forms:
 `Schemas` is the source of schemas: a file, or the client of a registry.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator

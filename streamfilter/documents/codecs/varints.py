@@ -3,8 +3,6 @@
 A signed number is zigzag-encoded first: 0, -1, 1, -2 become 0, 1, 2, 3.
 """
 
-from __future__ import annotations
-
 from streamfilter.documents.codecs.schemas import Broken
 
 _BITS_64 = (1 << 64) - 1

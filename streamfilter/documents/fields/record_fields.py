@@ -6,8 +6,6 @@ date or a time is converted to days. A held-out field that cannot be read counts
 it decides nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite, nan

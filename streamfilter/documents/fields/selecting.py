@@ -7,8 +7,6 @@ record is a tombstone if the path to every text ends at null before its last ste
 of a deleted row is an example.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

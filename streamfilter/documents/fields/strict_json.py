@@ -6,8 +6,6 @@ control character, is an error only if a pointer reads it. Errors are raised as 
 code of the closed set. Their messages never contain bytes of the value.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

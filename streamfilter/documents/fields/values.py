@@ -9,8 +9,6 @@ A value is absent, which gives None, if it is missing, null or a blank string. I
 the way to it leads through something that is not an object. An absent value is no error.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import lru_cache

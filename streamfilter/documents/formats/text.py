@@ -1,7 +1,5 @@
 """Format ``text``: the value is the text."""
 
-from __future__ import annotations
-
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.fields.strict_json import decode_utf8
 

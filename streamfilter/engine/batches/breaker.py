@@ -5,8 +5,6 @@ dead-letter topic. So the service takes no more records, reports it, and waits f
 records are still in the input.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 WINDOW_RECORDS = 1_000  # the share is that of at least so many records, in whole batches

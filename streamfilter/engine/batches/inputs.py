@@ -1,7 +1,5 @@
 """The numbers of one task's input partitions (`index.input_table`): of several topics, of seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from streamfilter.engine.ports import Layout

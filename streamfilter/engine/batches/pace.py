@@ -12,8 +12,6 @@ After each failure in a row, whatever its cause, the pause is twice as long, up 
 aborted transaction leaves its records in the logs, where every reader has to skip them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 

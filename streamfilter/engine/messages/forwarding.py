@@ -11,8 +11,6 @@ every other `__streamfilter.` header is ours. A unique record keeps its headers,
 ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -4,8 +4,6 @@ Only the fields that pointers name become Python values. So other fields cannot 
 unreadable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import isfinite
 from typing import Any

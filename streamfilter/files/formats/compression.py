@@ -4,8 +4,6 @@ A packed file may unpack to a thousand times its size. So it is unpacked in piec
 makes an unpacker use more than `MEMORY_BYTES_MAX`.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -5,8 +5,6 @@ Memory holds one batch. If a line is longer than the limit, only its beginning i
 skipped.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import stat

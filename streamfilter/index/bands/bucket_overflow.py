@@ -14,8 +14,6 @@ single band is planned only for a threshold of 1. Other slots would change the k
 indexes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from streamfilter.index.format import BUCKET_CAP_MAX

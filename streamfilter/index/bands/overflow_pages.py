@@ -17,8 +17,6 @@ The first bucket counts what it turned away. This number alone says which page a
 So a write reads one page, and bytes depend on the order of documents alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -4,8 +4,6 @@ An emptied bucket that has turned no document away reads as if its key had never
 filters in RAM still call the key perhaps written, which costs a look and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -10,8 +10,6 @@ A page has the keys with the same upper bits. Runs are stored by descending numb
 of new rows covers no old run, and RocksDB's compactions leave those alone.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import astuple, dataclass
 

@@ -4,8 +4,6 @@ RocksDB never changes a table file. So the copy has hard links to the table file
 space until compaction replaces the index's own files. All other files are copied.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import replace

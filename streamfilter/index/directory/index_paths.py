@@ -4,8 +4,6 @@
 ``DIR`` itself, and with ``index.scope: partition`` in ``DIR/partition-N``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from streamfilter.index.directory.lock_and_marker import MARKER_NAME

@@ -15,8 +15,6 @@ The check cannot show whether the state is the *latest*: only the changelog can.
 log was lost, the index is older but consistent. Its changelog offset shows how old it is.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

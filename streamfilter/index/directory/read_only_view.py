@@ -6,8 +6,6 @@ view's own files go into a temporary directory. One exception: at every opening 
 its settings file again (40 bytes, the same content), which RocksDB itself does not use.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ directory is followed, because Kubernetes mounts secrets that way. A link that l
 refused: a user with write access there could choose the seed, or supply an endless file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -6,8 +6,6 @@ another database, the first flush waits for ever. Even the end of the child woul
 may use and close nothing, gets an `IndexForked`, and skips RocksDB's destructors at its end.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from pathlib import Path

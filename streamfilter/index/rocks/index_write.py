@@ -1,7 +1,5 @@
 """One write to the database: its entries, its counts, and the progress after it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial

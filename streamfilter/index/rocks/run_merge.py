@@ -6,8 +6,6 @@ filter that it completes. Pieces are no part of the index until the list of runs
 (`window_runs.py`). After a crash in between, the merge begins again, and first deletes their rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Reads of a stored index from the tables of its windows, for its owner and for a view."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

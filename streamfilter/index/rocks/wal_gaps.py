@@ -10,8 +10,6 @@ A log that is torn *inside* is no gap. RocksDB stops there, and the result is an
 an error that it reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

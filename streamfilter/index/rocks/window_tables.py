@@ -1,7 +1,5 @@
 """Reads of one window in the database, for the owner of the index and for a view."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 

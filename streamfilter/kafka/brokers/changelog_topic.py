@@ -5,8 +5,6 @@ The records themselves are not at fault then. A search for a bad record would co
 for each record, so the process ends instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress

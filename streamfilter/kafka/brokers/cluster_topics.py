@@ -8,8 +8,6 @@
 Both have as many partitions as the input.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from confluent_kafka.admin import AdminClient

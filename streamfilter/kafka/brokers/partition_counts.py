@@ -4,8 +4,6 @@ Brokers learn of new partitions one after the other, and a topic never loses any
 smaller number is outdated. The tasks' starts and `topic_watch.py` report their numbers here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Creates topics: the changelog for `run`, outputs for `check`, all of them for demonstrations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException

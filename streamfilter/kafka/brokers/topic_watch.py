@@ -13,8 +13,6 @@ Only topics are requested, never groups. librdkafka aborts the process (`eonce->
 issue 4605) if the connection to a group's coordinator is cut during a request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial

@@ -5,8 +5,6 @@ outputs: a mistyped name must not create a topic. `check --connect` lists all pr
 cures, and `check --apply` creates missing outputs.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress

@@ -6,8 +6,6 @@ has five clients or more, and otherwise each would run the program. The program'
 output size are limited, and a token is never written to a log.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

@@ -5,8 +5,6 @@ sentence names the property, a missing other property, or a feature that the bui
 becomes the configuration key and the value to set.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

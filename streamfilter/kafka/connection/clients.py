@@ -11,8 +11,6 @@ Our properties override the operator's. `config.checks.REFUSED_PROPERTIES` lists
 operator may not set.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Callable

@@ -9,8 +9,6 @@ A consumer's fatal error has the code `_FATAL`, and a text that begins with the 
 text. Only one of them matters here: another member joined with our ``group.instance.id``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

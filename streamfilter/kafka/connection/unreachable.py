@@ -5,8 +5,6 @@ error callback. If the other end closed the connection, the cause is in librdkaf
 this module collects both, and a start or a check that gives up shows the latest cause.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -6,8 +6,6 @@ itself, with the protocol that the group agreed on. A callback must never raise,
 code that could.
 """
 
-from __future__ import annotations
-
 import struct
 from contextlib import suppress
 

@@ -15,8 +15,6 @@ The group is asked with `list_groups`. librdkafka's newer call aborts the proces
 to the coordinator is cut meanwhile (librdkafka#4605).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable
 from typing import Any

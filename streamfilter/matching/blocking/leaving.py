@@ -9,8 +9,6 @@ the stored document first, so it would give row 1 the second place. Therefore th
 before row 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 

@@ -24,8 +24,6 @@ document that is judged with a limit. Their documents count as arrived at that d
 has a *reach*, the lowest ordinal that it may match, at or above its horizon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -5,8 +5,6 @@ plain dictionaries in the order of the output, so equal decisions give equal byt
 `schemas/envelope.json`.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from functools import lru_cache

@@ -3,8 +3,6 @@
 All our headers begin with `PREFIX`. A header is added here, and its field in `envelope.evidence`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 

@@ -10,8 +10,6 @@ A side topic also holds notes. An operator's command writes one with the records
 | reference, a record that was too large | none: it is read at its source |
 """
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace

@@ -14,8 +14,6 @@ round needs only a few. So the index's candidates are estimated once for all rou
 shortlist in the order in which they would be compared.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

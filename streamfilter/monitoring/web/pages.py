@@ -3,8 +3,6 @@
 No page queries the broker or the index; it shows what the loop last reported.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ forwarded records stay in memory, bounded in bytes. A duplicate is then shown be
 that is recent, because the index itself stores no text.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence

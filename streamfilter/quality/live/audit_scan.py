@@ -4,8 +4,6 @@ Each slice of the index is compared with the whole sample, so the index is read 
 a round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

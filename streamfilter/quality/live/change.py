@@ -21,8 +21,6 @@ audited copy counts. That too is a fall of recall, but the alarm comes early. A 
 has 1 error in 20 pairs or more (`1 / (ERROR + 1)`) raises the alarm again and again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log

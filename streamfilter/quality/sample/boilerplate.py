@@ -14,8 +14,6 @@ A reprint with `OWN` shingles of its own looks the same as an article behind a f
 are one common text beside one that is not. `at_least` is the protection against that.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import tempfile

@@ -1,7 +1,5 @@
 """What `streamfilter boilerplate` found, for a person and for a program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -10,8 +10,6 @@ Example with 2 counters: the tokens a a a b b c have the counts 3, 2, 1. 1 is su
 a keeps 2, b keeps 1, and the error is 1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from streamfilter.similarity.columns import I64, U64

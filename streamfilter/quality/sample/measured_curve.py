@@ -11,8 +11,6 @@ Drawing other documents would not show this error, because all have the same has
 difference between the seeds shows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

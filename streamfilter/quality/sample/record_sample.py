@@ -4,8 +4,6 @@ The filter finds only pairs that share a key: an equal field, or parts of two. T
 many similar pairs that misses, and validates the matches by the held-out field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -5,8 +5,6 @@ shares a key but is not similar enough is a *false positive*; verification rejec
 recommended threshold has few pairs close to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -6,8 +6,6 @@ below t is P(X > x) (Bayes' billiard table). This binomial tail is exact for eve
 gives the share of pairs that the sketch rule finds: at least m of k slots agree.
 """
 
-from __future__ import annotations
-
 from math import exp, lgamma, log, log1p
 
 import numpy as np

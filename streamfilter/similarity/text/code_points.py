@@ -5,8 +5,6 @@ version of Python finds the same words. `tests/similarity/known/code_points.py` 
 explains it.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

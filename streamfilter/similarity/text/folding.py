@@ -7,8 +7,6 @@ neighbours is normalised by Python's own tables, with all characters between the
 That is exact: a space composes with nothing, and no mark moves across it.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ million marks. Long runs are sorted here beforehand. For sorted marks, Python ne
 mark, and the result is exactly the same.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from functools import cache
 from typing import Literal

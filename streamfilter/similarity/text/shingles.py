@@ -12,8 +12,6 @@ Stop-word shingles are those runs of words that begin with a stop word: prose ha
 adverts and navigation few.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property

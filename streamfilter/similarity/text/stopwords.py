@@ -4,8 +4,6 @@ The lists are our own (`stopwords.txt` describes how they were made) and hold on
 Other lists of stop words are longer and contain "buy", "best" and "new", the words of adverts.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from functools import cache
