@@ -59,6 +59,8 @@ class Signed(Record):
 class SketchLog:
     """`ports.RecordSource` of the judge: the rows of the sketch ranges that count."""
 
+    ended = False
+
     def __init__(
         self,
         inputs: RecordSource,

@@ -230,6 +230,10 @@ StartAt = datetime | str  # where a fresh group begins: ``earliest``, ``latest``
 class RecordSource(Protocol):
     """The input of one task. The steps are those of `task_start.py` and `transactor.py`."""
 
+    @property
+    def ended(self) -> bool:
+        """Return whether no record will ever come: the last batch does not wait for others."""
+
     def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's stable offsets; a partition without one is left out (step 2)."""
 

@@ -243,7 +243,7 @@ class Transactor:
         """Do step 9; only for the first records if the others are unreadable yet or too many."""
         progress, index = self.position.progress, self._index
         now = self._clock.wall_milliseconds()
-        if self._parts.seeds is not None and progress.highest_timestamp >= 0:
+        if self._parts.seeds is not None:
             now = self._parts.seeds.now(records, now, progress.highest_timestamp)
         retention, extent, held = self._parts.retention, EVERYTHING, records
         records = records[: self._stretch]

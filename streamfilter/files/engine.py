@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 
 from streamfilter.config.settings.process import BatchSection
-from streamfilter.files.formats.protocol import Input, Stretch
+from streamfilter.files.formats.protocol import Input, Stretch, continued
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.index.ages import first_met
@@ -119,12 +119,13 @@ class Engine:
         number = self.sources.number_of(input_.name)
         known = self.sources.known(number)
         done, digest, seen = 0, "", 0
-        stretches = input_.stretches(
+        stretches = continued(
+            input_,
+            (known.lines, known.digest),
             documents=self.batch.documents,
             size=self.batch.bytes,
-            boundary=known.lines + 1,
+            changed=lambda: _changed(input_.name, known.lines),
             summed=self.sources.kept,
-            like=known.digest,
         )
         prepare = partial(self.preparing.prepare, partition=number)
         turns = some_ahead if self.ahead else at_once
@@ -133,15 +134,11 @@ class Engine:
                 INTERRUPTION.obey()
                 self._step(number, stretch, prepared)
                 done, digest = stretch.end - 1, stretch.digest
-                if done == known.lines and digest != known.digest:
-                    raise _changed(input_.name, known.lines)
                 advanced(stretch.bytes_read - seen)
                 seen = stretch.bytes_read
         finally:
             # Also after a broken line: the judged lines must not change while it is repaired.
             self.sources.remember(number, lines=done, digest=digest)
-        if done < known.lines:
-            raise _changed(input_.name, known.lines)
 
     def _step(self, number: int, stretch: Stretch, prepared: Callable[[], Prepared]) -> None:
         """Process one batch: first the lines judged before, then the new ones, in line order."""

@@ -6,9 +6,9 @@ The kept records are written in the format of the input.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from glob import escape, glob, has_magic
 from importlib import import_module
 from itertools import chain, islice
@@ -22,9 +22,9 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import place_of
 from streamfilter.files.formats.compression import packing_of
 from streamfilter.files.formats.lines import STDIN, InputFile
-from streamfilter.files.formats.protocol import Input, Stretch, records_of, some_of
+from streamfilter.files.formats.protocol import Input, continued, records_of, some_of
 from streamfilter.files.outputs import OutputFile
-from streamfilter.index.input_table import Seed
+from streamfilter.index.input_table import Piece, Seed
 from streamfilter.model import Document, Malformed, Record
 from streamfilter.stops import (
     BrokenInput,
@@ -268,33 +268,30 @@ class SeedFile:
     _seen: int = 0
 
     @property
-    def seed(self) -> Seed:
+    def seeds(self) -> tuple[Seed, ...]:
         """Return the seed from its first line on."""
-        return Seed(self.name)
+        return (Seed(self.name),)
 
-    def pieces(self, seed: Seed) -> Iterator[Stretch]:
-        """Yield the records from the *seed*'s position on; empty stretches before it.
+    def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
+        """Yield the records from the seed's position on; empty pieces before it.
 
         Raises `SchemeMismatch`: what was read before is not the same any more.
         """
-        done, digest, batch = 0, "", self.config.batch
+        (seed,) = seeds.values()
+        batch = self.config.batch
         with closing(open_input(self.path, self.config, self.reader, name=self.name)) as input_:
-            for stretch in input_.stretches(
+            for stretch in continued(
+                input_,
+                (seed.lines, seed.digest),
                 documents=batch.documents,
                 size=batch.bytes,
-                boundary=seed.lines + 1,
-                summed=True,
-                like=seed.digest,
+                changed=lambda: self._changed(seed),
+                least=seed.position - 1,
             ):
-                done, digest = stretch.end - 1, stretch.digest
-                if done == seed.lines and digest != seed.digest:
-                    raise self._changed(seed)
                 new = [each for each in stretch.records if each.source.offset >= seed.position]
                 self.advanced(max(0, stretch.bytes_read - self._seen))
                 self._seen = max(self._seen, stretch.bytes_read)
-                yield replace(stretch, records=new)
-        if done < seed.position - 1:
-            raise self._changed(seed)
+                yield Piece(new, {self.name: stretch.end}, stretch.digest)
 
     def _changed(self, seed: Seed) -> SchemeMismatch:
         return SchemeMismatch(

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from streamfilter.index.errors import FormatError
-from streamfilter.model import SEEDS_FROM, InputTopic, Origins
+from streamfilter.model import SEEDS_FROM, InputTopic, Origins, Record
 from streamfilter.stops import ExitCode, Stop
 
 FACT = "inputs"  # the name of the table among an index's facts
@@ -42,6 +42,15 @@ class Seed:
     position: int = 1  # the next line
     lines: int = 0  # how many of its first lines have the digest
     digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive records of one seed or several."""
+
+    records: Sequence[Record]  # their sources need the seed's name as topic, and the right offsets
+    ends: Mapping[str, int]  # by name, the position after it
+    digest: str = ""  # of everything before the only end; empty: none
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ starts in between waits as a standby.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
-from streamfilter.assembly import retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
@@ -24,6 +25,8 @@ from streamfilter.engine.batches.seeding import (
 from streamfilter.engine.parts import Parts
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.group_reset import members_of
+from streamfilter.kafka.seed_sources import SeedIndex, StoredSketches
+from streamfilter.kafka.seed_trial import DryRun, trial_copy
 from streamfilter.kafka.service_start import Start, StoppedEarly, explained, task_factory
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.web.showcase import Showcase
@@ -32,10 +35,14 @@ from streamfilter.quality.live.audit import OFF
 from streamfilter.stops import ConfigError, Problem, Temporary, counted
 
 UNBOUNDED = 1 << 40  # bytes of a record that is not forwarded
+SHOWN = 20  # ids in both indexes that are listed for people
 ALONE_AGAIN_SECONDS = 0.5
 OWNED_SECONDS = 30.0
 """Longest time without the task, beyond the session timeout: the group gives it, or gives it back
 after a rebalance."""
+
+
+Readers = Callable[[Config], Sequence[SeedReader]]
 
 
 @dataclass(slots=True)
@@ -43,66 +50,88 @@ class Seeding:
     """One run of `seed`, and its results."""
 
     config: Config
-    readers: Sequence[SeedReader]
+    readers: Readers
     trusted: bool = False  # all documents are added as they are
     errors_max: int = 0  # records that may be broken
+    hashes: bytes | None = None  # as in `TaskFactory`
     counts: SeedCounts = field(default_factory=SeedCounts)
+    trial: DryRun | None = None  # nothing is written; it counts what would be
     documents: int | None = None  # of the index at the end; None: the task was not owned then
     finished: bool = False
     seconds: float = 0.0
     _source: SeedSource | None = None
+    _read: Sequence[SeedReader] = ()
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Read the seeds until *stopping*, or raise `Stop`; `finished` says whether all is read."""
-        health = Health(bound_seconds=self.config.http.stalled_after.total_seconds())
-        metrics, start = Metrics(health), Start(self.config, health, stopping)
         refuse_partitions(self.config)
+        health = Health(bound_seconds=self.config.http.stalled_after.total_seconds())
+        start = Start(self.config, health, stopping)
         with explained(self.config):
             try:
                 _alone(self.config, start)
-                factory = task_factory(self.config, health, metrics, Showcase(), start)
+                copy = trial_copy(self.config) if self.trial else nullcontext(self.config)
+                with copy as config:
+                    self._run(config, start, stopping)
             except StoppedEarly:
                 return
-            seeds = tuple(reader.seed for reader in self.readers)
-            factory = replace(factory, seeds=seeds, adapted=self._adapted)
-            patience = OWNED_SECONDS + self.config.kafka.session_timeout.total_seconds()
-            owned = begun = start.clock.monotonic()
 
-            def ended() -> bool:
-                nonlocal owned
-                state, now = health.status.state, start.clock.monotonic()
-                if state is State.PAUSED_DISK:
-                    raise Temporary(
-                        f"{health.status.detail}\n    what stays: everything up to the last batch"
-                        "\n    cure: make room, and run it again: it goes on there"
-                    )
-                owned = now if health.status.tasks else owned
-                if now - owned > patience:
-                    raise Temporary(
-                        f"another process of {self.config.kafka.group} has the task\n"
-                        "    what stays: everything up to the last batch\n"
-                        "    cure: stop that process, and run it again: it goes on there"
-                    )
-                self.documents = health.status.documents if health.status.tasks else None
-                self.finished = self._source is not None and self._source.done
-                return self.finished or stopping()
+    def _run(self, config: Config, start: Start, stopping: Callable[[], bool]) -> None:
+        health, metrics = start.health, Metrics(start.health)
+        creates = self.trial is None
+        factory = task_factory(config, health, metrics, Showcase(), start, creates=creates)
+        self._read = self.readers(config)
+        seeds = tuple(seed for reader in self._read for seed in reader.seeds)
+        factory = replace(factory, seeds=seeds, adapted=self._adapted, hashes=self.hashes)
+        patience = OWNED_SECONDS + config.kafka.session_timeout.total_seconds()
+        owned = begun = start.clock.monotonic()
 
-            try:
+        def ended() -> bool:
+            nonlocal owned
+            state, now = health.status.state, start.clock.monotonic()
+            if state is State.PAUSED_DISK:
+                raise Temporary(
+                    f"{health.status.detail}\n    what stays: everything up to the last batch"
+                    "\n    cure: make room, and run it again: it goes on there"
+                )
+            owned = now if health.status.tasks or self.trial else owned
+            if now - owned > patience:
+                raise Temporary(
+                    f"another process of {config.kafka.group} has the task\n"
+                    "    what stays: everything up to the last batch\n"
+                    "    cure: stop that process, and run it again: it goes on there"
+                )
+            known = health.status.tasks or self.trial
+            self.documents = health.status.documents if known else None
+            self.finished = self._source is not None and self._source.done
+            return self.finished or stopping()
+
+        try:
+            if self.trial:
+                self.trial.run(factory, ended)
+            else:
                 factory.service(accept_positions=False, rewrite_changelog=False).run(ended)
-            finally:
-                self.seconds = start.clock.monotonic() - begun
-                factory.worker.close()
-                factory.crew.close()
+        finally:
+            self.seconds = start.clock.monotonic() - begun
+            factory.worker.close()
+            factory.crew.close()
 
     def _adapted(self, parts: Parts) -> Parts:
         """Return the *parts* of the task, with the seeds in place of input and outputs."""
-        kept = retention_for(self.config).time
-        source = SeedSource(parts.source, parts.inputs, self.readers, self.counts, retention=kept)
+        source = SeedSource(
+            parts.source,
+            parts.inputs,
+            self._read,
+            self.counts,
+            retention=parts.retention,
+            clock=parts.clock,
+        )
         self._source = source
         incoming = parts.incoming
         assert isinstance(incoming, Incoming)
         to = incoming.to
         to = replace(to, limits=dict.fromkeys(to.limits, UNBOUNDED), compacted=set())
+        incoming = replace(incoming, to=to, shadow=False)
         observer = SeedObserver(parts.observer.process, to)
         observer.source, observer.counts = source, self.counts
         return replace(
@@ -110,12 +139,17 @@ class Seeding:
             source=source,
             seeds=source,
             observer=observer,
-            incoming=replace(incoming, to=to, shadow=False),
+            incoming=StoredSketches(incoming, self._index) if self._index else incoming,
             forwarder=NoOutputs(self.counts, self.errors_max),
+            bounds=replace(parts.bounds, latency=inf),  # full batches: the same ones after a kill
             rules=replace(parts.rules, trusted=self.trusted),
             breaker=Breaker(1.0),
             rates=OFF,
         )
+
+    @property
+    def _index(self) -> SeedIndex | None:
+        return next((each for each in self._read if isinstance(each, SeedIndex)), None)
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts."""
@@ -130,6 +164,8 @@ class Seeding:
             "index_documents": self.documents,
             "seconds": round(self.seconds, 3),
             **({"first_broken": self.counts.broken} if self.counts.broken else {}),
+            **({} if (i := self._index) is None else {"ids_in_both": i.shared, "ids": i.listed}),
+            **(self.trial.as_json() if self.trial else {}),
         }
 
     def as_text(self) -> str:
@@ -138,12 +174,16 @@ class Seeding:
         parts = [f"{counts['added']:,} added", counted(counts["duplicates"], "duplicate")]
         rare = {"not_judged": "not judged", "broken": "broken", "older_than_retention": old}
         parts += [f"{counts[key]:,} {said}" for key, said in rare.items() if counts[key]]
-        broken = f"\nthe first broken one: {self.counts.broken}" if self.counts.broken else ""
+        more = f"\nthe first broken one: {self.counts.broken}" if self.counts.broken else ""
+        if (index := self._index) is not None and index.shared:
+            more += f"\n{counted(index.shared, 'id')} in both: {', '.join(index.listed[:SHOWN])}"
+            more += ", …" if index.shared > SHOWN else ""
+        more += f"\n{self.trial}" if self.trial else ""
         has = "" if self.documents is None else counted(self.documents, "document")
         return (
             f"{counted(counts['records'], 'record')} = {' + '.join(parts)}; "
             f"{has and f'the index has {has}; '}{self.seconds:.1f} s, "
-            f"{counts['records'] / max(self.seconds, 0.001):,.0f} records/s{broken}"
+            f"{counts['records'] / max(self.seconds, 0.001):,.0f} records/s{more}"
         )
 
 

@@ -172,8 +172,13 @@ def task_factory(
     showcase: Showcase,
     start: Start,
     role: str | None = None,
+    *,
+    creates: bool = True,
 ) -> TaskFactory:
-    """Check the cluster, report all problems, and return the parts of the service."""
+    """Check the cluster, report all problems, and return the parts of the service.
+
+    It *creates* the topics that only the service uses.
+    """
     seed = seed_at(config.index.seed_file)
     statistics = Statistics(metrics.kafka)
     admin = clients.admin_client(
@@ -182,7 +187,7 @@ def task_factory(
     found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found) + problems_of_cluster(config, found):
         raise ConfigError(problems)
-    if config.cluster.enabled:
+    if config.cluster.enabled and creates:
         found = start.patiently(lambda: with_cluster_topics(config, admin))
     partitions = PartitionCounts(config, found)
     if (tasks := partitions.layout.tasks) > 1:
@@ -222,7 +227,7 @@ def task_factory(
         )
     if role is None and not config.cluster.enabled:
         start.patiently(lambda: refuse_unforwarded(factory))
-    if config.changelog_topic not in found:
+    if config.changelog_topic not in found and creates:
         start.patiently(factory.create_changelog)
         start.patiently(lambda: topic_creation.see_changelog(config, admin))
     return factory

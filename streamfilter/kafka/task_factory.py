@@ -30,7 +30,7 @@ from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.parts import BatchLimits, Parts
-from streamfilter.engine.ports import Clock, Layout, Member, RecordSource, Sink
+from streamfilter.engine.ports import Changelog, Clock, Layout, Member, RecordSource, Sink
 from streamfilter.engine.start_checks import Names, refuse_lost_changelog
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
@@ -84,6 +84,7 @@ class TaskFactory:
     worker: ThreadWorker = field(default_factory=ThreadWorker)
     seeds: tuple[Seed, ...] = ()  # what the task reads instead of its input (`seeding.py`)
     adapted: Callable[[Parts], Parts] = lambda parts: parts
+    hashes: bytes | None = None  # the secret of a new index without a seed file; None: random
     backups: BackupObserver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,13 +138,13 @@ class TaskFactory:
 
     def _standby(self, number: int) -> Standby:
         plan = self.plan(number)
-        changelog, store = self.changelog(number), self._store(number)
+        changelog, store = self.changelog(number), self.store(number)
         backups = self._backups(plan)
         return Standby(plan, changelog, store, self.observer, self.clock, backups)
 
     def _backups(self, plan: Plan) -> IndexBackups | None:
         """Return the backups of a task's index; each has a thread for itself, which may hang."""
-        path = self._store(plan.number).path
+        path = self.store(plan.number).path
         name = "index" if path == self.config.index.path else path.name
         target = backups_for(self.config, path, name)
         if target is None:
@@ -177,7 +178,7 @@ class TaskFactory:
         if self.config.cluster.enabled and not self.seeds:
             parts = self._judging(topics, parts, changelog, source.noted)
         backups = self._backups(plan)
-        return Task(plan, self.adapted(parts), self._store(plan.number), index, backups)
+        return Task(plan, self.adapted(parts), self.store(plan.number), index, backups)
 
     def _judging(
         self,
@@ -214,7 +215,7 @@ class TaskFactory:
         plan: Plan,
         source: RecordSource,
         sink: Sink,
-        changelog: KafkaChangelog,
+        changelog: Changelog,
         member: Callable[[], Member],
     ) -> Parts:
         """Return the components of a task that filters."""
@@ -249,11 +250,12 @@ class TaskFactory:
     def _names(self, number: int) -> Names:
         config = self.config
         changelog = f"{config.changelog_topic}/{number}"
-        where = str(self._store(number).path)
+        where = str(self.store(number).path)
         inputs = Inputs(config.input.name, several=config.input.several, seeds=self.seeds)
         return Names(config.kafka.group, config.input.name, changelog, where, inputs)
 
-    def _store(self, number: int) -> IndexDirectory:
+    def store(self, number: int) -> IndexDirectory:
+        """Return the index of a task."""
         path = index_of(self.config.index.path, number, whole=self.partitions.layout.whole)
         return index_for(self.config, path, seed=self.seed, share=self.tasks)
 
@@ -333,12 +335,14 @@ class TaskFactory:
 
     def _new_identity(self) -> Identity:
         scheme = self.config.scheme()
-        return Identity.new(
+        identity = Identity.new(
             scheme=scheme.as_json(),
             fingerprint=scheme.fingerprint,
             created=self.clock.wall_milliseconds(),
             seed=self.seed,
         )
+        own = self.hashes if self.seed is None else None
+        return identity if own is None else replace(identity, seed=own)
 
 
 def _bounds(config: Config, share: int) -> BatchLimits:

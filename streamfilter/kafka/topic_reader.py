@@ -163,13 +163,13 @@ class TopicReaders:
 
 @contextmanager
 def opened(
-    config: Config, topic: str, since: datetime | None
+    config: Config, topic: str, since: datetime | None, *, key: str = "output"
 ) -> Iterator[tuple[TopicReader, Bounds]]:
     """Yield a reader of *topic* and the bounds of what is committed, or raise `Stop`."""
     admin = admin_client(config)
     known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
     if topic not in known:
-        raise ConfigError([no_topic("output", topic, known)])
+        raise ConfigError([no_topic(key, topic, known)])
     with asked_once(), TopicReader(config, topic) as reader:
         yield reader, reader.bounds(admin, since, stable=True)
 

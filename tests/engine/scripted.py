@@ -41,6 +41,8 @@ class FakeClock:
 class ScriptedSource:
     """The source of a task with one input partition, and the errors that its calls raise."""
 
+    ended = False
+
     def __init__(self, values: Sequence[bytes], clock: FakeClock) -> None:
         self.input = [Record(Source("in", 0, n), None, v, (), 5) for n, v in enumerate(values)]
         self.outputs: list[Outgoing] = []

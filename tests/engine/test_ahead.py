@@ -22,6 +22,8 @@ NONE = np.empty(0, np.int64)
 class Given:
     """A log that has what it was given, or raises it."""
 
+    ended = False
+
     def __init__(self, *given: Sequence[Record] | Exception) -> None:
         self._given = deque(given)
         self.calls = 0

@@ -22,6 +22,8 @@ from tests.engine.scripted import FakeClock
 class Log:
     """Gives what is in it from its *arrival* on; with *dice* a part of it that they say."""
 
+    ended = False
+
     def __init__(
         self, clock: FakeClock, *records: Record, arrival: float = 0.0,
         dice: random.Random | None = None, ends: dict[int, int] | None = None,

@@ -1,25 +1,19 @@
 """Seeds of a world: files of documents that some lives of a process read instead of the input."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streamfilter.engine.batches.seeding import NoOutputs, SeedCounts, SeedSource
 from streamfilter.engine.parts import Parts
-from streamfilter.index.input_table import NUMBERS_MAX, Seed
+from streamfilter.index.input_table import NUMBERS_MAX, Piece, Seed
+from streamfilter.matching.blocking.retention import UNLIMITED
 from streamfilter.model import Record, Source
 from tests.simulator.texts import draw
 from tests.truth.changelog import SEED_NAMES, Failure
 from tests.truth.history import Input
 
 COUNT = len(SEED_NAMES)
-
-
-@dataclass(frozen=True, slots=True)
-class SimPiece:
-    records: Sequence[Record]
-    end: int
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +25,11 @@ class SimSeed:
     rng: random.Random
 
     @property
-    def seed(self) -> Seed:
-        return Seed(self.name)
+    def seeds(self) -> tuple[Seed, ...]:
+        return (Seed(self.name),)
 
-    def pieces(self, seed: Seed) -> Iterator[SimPiece]:
+    def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
+        (seed,) = seeds.values()
         if seed.digest not in ("", f"the first {seed.lines}"):
             raise Failure("changelog", f"{seed} has another digest than its lines")
         at = 1
@@ -42,8 +37,12 @@ class SimSeed:
             end = at + self.rng.randint(1, 4)
             some = [each for each in self.lines[at - 1 : end - 1] if each.source.offset >= at]
             end = at + len(some)
-            new = [replace(each) for each in some if each.source.offset >= seed.position]
-            yield SimPiece(new, end, f"the first {end - 1}")
+            new = [
+                replace(each, source=Source(self.name, 0, each.source.offset))
+                for each in some
+                if each.source.offset >= seed.position
+            ]
+            yield Piece(new, {self.name: end}, f"the first {end - 1}")
             at = end
 
 
@@ -62,7 +61,9 @@ def draw_seeds(rng: random.Random, families: int, lines: int) -> dict[int, list[
 def reading(parts: Parts, readers: Sequence[SimSeed]) -> Parts:
     """Return *parts* of a task that reads the seeds, as `kafka.seeding` makes them."""
     counts = SeedCounts()
-    source = SeedSource(parts.source, parts.inputs, readers, counts, retention=None)
+    source = SeedSource(
+        parts.source, parts.inputs, readers, counts, retention=UNLIMITED, clock=parts.clock
+    )
     observer = parts.observer
     observer.moved = lambda moved, applied: source.moved(moved.decided.prepared.records)  # type: ignore[method-assign]
     return replace(

@@ -57,7 +57,7 @@ class Incoming:
         read = preparing.read(records, lambda: clock.monotonic() >= until)
         read = replace(read, readings=self.forwardable(read.records, read.readings))
         watch.lap("read" if read.drawn is None else "sketch")  # workers do both, mostly sketch
-        prepared = self._fitting(read, preparing)
+        prepared = self.fitting(read, preparing)
         watch.lap("sketch")
         return replace(prepared, seconds=watch.seconds)
 
@@ -84,7 +84,7 @@ class Incoming:
         topic = f"topic {self.to.unique}"
         return reading if size <= limit else _too_large("the record", size, topic, limit)
 
-    def _fitting(self, read: Read, preparing: Preparing) -> Prepared:
+    def fitting(self, read: Read, preparing: Preparing) -> Prepared:
         """Sketch the documents; one that the changelog does not take becomes Malformed."""
         first, readings = preparing.sketch(read), read.readings
         if first.sketches is None:

@@ -74,7 +74,7 @@ class Intake:
         """Return a batch; empty while none is closed."""
         if not self._is_full():
             self._fetch(min(timeout, WAIT_SECONDS_MAX))
-        late = self._clock.monotonic() - self._since >= self._latency
+        late = self._source.ended or self._clock.monotonic() - self._since >= self._latency
         closed = self._waiting and (late or self._is_full())
         return Taken(self._take() if closed else (), self._reached())
 

@@ -19,12 +19,13 @@ from typing import Protocol
 from streamfilter.documents.rows import place_of
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.filter_observer import FilterObserver, Moved
-from streamfilter.engine.ports import Layout, Outgoing, RecordSource
+from streamfilter.engine.ports import Clock, Layout, Outgoing, RecordSource
 from streamfilter.engine.task_position import TaskPosition
-from streamfilter.index.input_table import InputTable, Seed
+from streamfilter.index.input_table import InputTable, Piece, Seed
 from streamfilter.index.protocol import Applied, Index
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.blocking.forgetting import NO_ORDINALS
+from streamfilter.matching.blocking.retention import Retention
 from streamfilter.model import SEEDS_FROM, Malformed, Positions, Record, Source
 from streamfilter.similarity.columns import I64
 from streamfilter.stops import BrokenInput
@@ -32,33 +33,18 @@ from streamfilter.stops import BrokenInput
 put = object.__setattr__  # a row of a table has no constructor that could set a field again
 
 
-class Piece(Protocol):
-    """Consecutive records of a seed."""
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """Return the records; their sources need only the right offsets."""
-
-    @property
-    def end(self) -> int:
-        """Return the position after it."""
-
-    @property
-    def digest(self) -> str:
-        """Return the digest of everything before `end`; empty: none."""
-
-
 class SeedReader(Protocol):
-    """Reads one seed, as often as the task starts."""
+    """Reads a seed, or several at once, as often as the task starts."""
 
     @property
-    def seed(self) -> Seed:
-        """Return its name, what it is, and where it begins."""
+    def seeds(self) -> Sequence[Seed]:
+        """Return for each its name, what it is, and where it begins."""
 
-    def pieces(self, seed: Seed) -> Iterator[Piece]:
-        """Yield the records from the *seed*'s position on, in small pieces, also empty ones.
+    def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
+        """Yield the records from the positions of *seeds* (by name) on, also empty pieces.
 
-        Raises `Stop`: it is not what it was, or cannot be read.
+        The same positions give the same records in the same order. Raises `Stop`: a seed is not
+        what it was, or cannot be read.
         """
 
 
@@ -86,12 +72,13 @@ class SeedSource:
         readers: Sequence[SeedReader],
         counts: SeedCounts,
         *,
-        retention: int | None,
+        retention: Retention,
+        clock: Clock,
     ) -> None:
-        """Read one seed after the other, without documents older than *retention* (ms)."""
-        self._input, self._inputs, self._counts = input_, inputs, counts
-        self._readers = {reader.seed.name: reader for reader in readers}
-        self._retention, self._oldest = retention, -1
+        """Read one after the other, without documents that are older than the *retention*."""
+        self._inputs, self._counts, self._readers, self._clock = inputs, counts, readers, clock
+        self._names = {seed.name for reader in readers for seed in reader.seeds}
+        self._retention, self._newest = retention, -1
         self._queue: deque[Record] = deque()
         self._reached: Positions = {}
         self._end: Positions = {}  # of the piece in the queue
@@ -100,28 +87,33 @@ class SeedSource:
         self._passed: Positions = {}  # up to where old documents were counted
         self._handed: Positions = {}
         self._moved: Positions = {}
-        self._pieces: Iterator[tuple[int, Piece]] = iter(())
+        self._pieces: Iterator[Piece] = iter(())
+        self._numbers: Mapping[str, int] = {}
         self._exhausted = False
         self.committed, self.ids = input_.committed, input_.ids
         self.start_positions, self.close = input_.start_positions, input_.close
 
     @property
+    def ended(self) -> bool:
+        """Return whether everything was read."""
+        return self._exhausted and not self._queue
+
+    @property
     def done(self) -> bool:
         """Return whether everything was read, and every batch is committed and written."""
-        return self._exhausted and not self._queue and self._handed == self._moved
+        return self.ended and self._handed == self._moved
 
     def joined(self, position: TaskPosition) -> TaskPosition:
         """Return the *position* of the task with those of the seeds."""
         progress = position.progress
-        if self._retention is not None and progress.highest_timestamp >= 0:
-            self._oldest = progress.highest_timestamp - self._retention
+        self._newest = progress.highest_timestamp
         at = {number: seed.position for number, seed in self._now_read().items()}
         known = replace(progress, positions=position.known | at)
         return replace(position, positions=position.positions | at, progress=known)
 
     def _now_read(self) -> Mapping[int, Seed]:
         seeds = self._inputs.table.by_number
-        return {number: seed for number, seed in seeds.items() if seed.name in self._readers}
+        return {number: seed for number, seed in seeds.items() if seed.name in self._names}
 
     def assign(self, positions: Positions) -> None:
         """Begin at the *positions* of the seeds."""
@@ -130,48 +122,65 @@ class SeedSource:
         self._handed, self._moved, self._end = {}, {}, {}
         seeds = self._now_read()
         self._sums = {n: [(seed.lines, seed.digest)] for n, seed in seeds.items()}
-        self._pieces, self._exhausted = self._read(seeds), False
+        self._numbers = {seed.name: number for number, seed in seeds.items()}
+        by_name = {
+            seed.name: replace(seed, position=self._reached[number])
+            for number, seed in seeds.items()
+        }
+        self._pieces, self._exhausted = self._read(by_name), False
 
-    def _read(self, seeds: Mapping[int, Seed]) -> Iterator[tuple[int, Piece]]:
-        for number, seed in sorted(seeds.items(), reverse=True):
-            at = replace(seed, position=self._reached[number])
-            for piece in self._readers[seed.name].pieces(at):
-                yield number, piece
+    def _read(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
+        for reader in self._readers:
+            yield from reader.pieces({each.name: seeds[each.name] for each in reader.seeds})
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records; it does not wait."""
         if not self._queue and not self._exhausted:
             self._fetch()
         records = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
-        for record in records[-1:]:
-            number = record.source.number
-            self._reached[number] = self._handed[number] = record.source.offset + 1
+        ends = {each.source.number: each.source.offset + 1 for each in records}
+        self._reached |= ends
+        self._handed |= ends
         if not self._queue:
             self._reached |= self._end
         return records
 
     def _fetch(self) -> None:
-        """Read the next piece. A piece is of one seed."""
-        found = next(self._pieces, None)
-        if found is None:
+        """Read the next piece."""
+        piece = next(self._pieces, None)
+        if piece is None:
             self._exhausted = True
             return
-        number, piece = found
         for record in piece.records:
-            source = record.source
-            put(record, "source", Source(self._inputs.spot(number)[0], number, source.offset))
-        self._queue.extend(each for each in piece.records if not self._is_old(each))
-        self._end = {number: piece.end}
+            name, offset = record.source.topic, record.source.offset
+            put(record, "source", Source(name, self._numbers[name], offset))
+        self._queue.extend(self._recent(piece.records))
+        self._end = {self._numbers[name]: end for name, end in piece.ends.items()}
         if piece.digest:
-            self._sums[number].append((piece.end - 1, piece.digest))
+            ((number, end),) = self._end.items()
+            self._sums[number].append((end - 1, piece.digest))
 
-    def _is_old(self, record: Record) -> bool:
-        old = 0 <= record.timestamp < self._oldest
-        number, offset = record.source.number, record.source.offset
-        if old and offset >= self._passed.get(number, 0):
-            self._passed[number] = offset + 1
-            self._counts.old += 1
-        return old
+    def _recent(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return *records* without those older than the retention when they come.
+
+        That depends only on what comes before them, so a seed that was killed drops the same ones.
+        """
+        kept, before = self._retention.time, self._newest
+        if kept is None or not records:
+            return records
+        now = self.now(records, self._clock.wall_milliseconds(), before)
+        times = self._retention.stream_times(before, records, now).tolist()
+        self._newest = times[-1]
+        since = [time - kept for time in (before, *times)]
+        recent = []
+        for record, oldest in zip(records, since, strict=False):
+            number, offset = record.source.number, record.source.offset
+            if not 0 <= record.timestamp < oldest:
+                recent.append(record)
+            elif offset >= self._passed.get(number, 0):
+                self._passed[number] = offset + 1
+                self._counts.old += 1
+        return recent
 
     def table_at(self, positions: Positions) -> InputTable:
         """Return the table of the changelog's header after the *positions* of the seeds."""
@@ -190,7 +199,8 @@ class SeedSource:
 
         Otherwise the lines of a file would age the whole index. *now* is the time for others.
         """
-        return newest if records and records[0].timestamp < 0 else now
+        dated = not records or records[0].timestamp >= 0
+        return now if dated or newest < 0 else newest
 
     def moved(self, records: Sequence[Record]) -> None:
         """Note that a batch is committed and written."""

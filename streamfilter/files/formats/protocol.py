@@ -11,7 +11,7 @@ from streamfilter.documents.fields.pointers import Path, pointer_of
 from streamfilter.documents.reader import Reader
 from streamfilter.files.outputs import OutputFile, Writer
 from streamfilter.model import Record
-from streamfilter.stops import BrokenInput
+from streamfilter.stops import BrokenInput, Stop
 
 SHOWN_MAX = 12  # most columns that a message lists
 
@@ -95,6 +95,32 @@ class Input(Protocol):
     def close(self) -> None:
         """Close the file."""
         ...
+
+
+def continued(
+    input_: Input,
+    known: tuple[int, str],
+    *,
+    documents: int,
+    size: int,
+    changed: Callable[[], Stop],
+    summed: bool = True,
+    least: int = 0,
+) -> Iterator[Stretch]:
+    """Yield the stretches of an input whose first lines, *known* by number and digest, are stored.
+
+    Raises what *changed* returns: these lines differ now, or there are fewer than *least*.
+    """
+    (lines, digest), done = known, 0
+    for stretch in input_.stretches(
+        documents=documents, size=size, boundary=lines + 1, summed=summed, like=digest
+    ):
+        done = stretch.end - 1
+        if done == lines and stretch.digest != digest:
+            raise changed()
+        yield stretch
+    if done < max(lines, least):
+        raise changed()
 
 
 def stretches_of(

@@ -82,6 +82,8 @@ UNREAD_SECONDS = 5.0
 class KafkaSource:
     """The input partitions of one task."""
 
+    ended = False
+
     def __init__(
         self,
         topics: TaskTopics,

@@ -12,13 +12,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
-from streamfilter import cli
+from streamfilter import Deduplicator, cli
 from streamfilter.config.loading import load_config
+from streamfilter.index.directory.opening import read_identity
+from streamfilter.index.directory.read_only_view import viewed
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.kafka import seeding
 from streamfilter.killpoints import VARIABLE
+from streamfilter.model import DUPLICATES
 from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
 from tests.support.session.forge import Forge
 from tests.support.stage import Stage
@@ -56,6 +62,10 @@ def archive(stage: Stage, stories: list[str] = SEEDED, name: str = "archive.json
 def seed(stage: Stage, *arguments: Any, **sections: Any) -> int:
     config = stage.configuration(**{**SETTINGS, **sections})
     return cli.main(["seed", "--config", str(config), "-o", "json", *map(str, arguments)])
+
+
+def topics_of(bootstrap: str) -> set[str]:
+    return {*AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics}
 
 
 def counts(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -112,6 +122,119 @@ def test_a_seed_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(stage, kaf
     assert sum(ends.values()) == 0
 
 
+@pytest.fixture
+def other(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Stage]:
+    """The stage of another service, with 3 partitions, that has forwarded all stories."""
+    directory = tmp_path / "other"
+    directory.mkdir()
+    stage = Stage(kafka.bootstrap, directory, partitions=3, launch=forge.launch)
+    stage.produce(records(STORIES, partitions=3))
+    stage.run(**SETTINGS)
+    yield stage
+    stage.close()
+
+
+def forwarded(stage: Stage) -> int:
+    return len(stage.outputs()["unique"])
+
+
+@pytest.mark.slow(60)
+def test_a_topic_is_seeded_once_in_the_order_of_time_whatever_is_killed(
+    stage, other, kafka, tmp_path, capsys
+):
+    count = forwarded(other)
+    calm = Stage(kafka.bootstrap, Path(shutil.copytree(tmp_path / "other", tmp_path / "calm")))
+    shutil.rmtree(calm.directory / "state")
+    asked = ("--topic", other.unique)
+    assert seed(calm, *asked, "--dry-run") == 0
+    trial = counts(capsys)
+    assert calm.changelog not in topics_of(kafka.bootstrap)
+    assert not (calm.directory / "state").exists()
+    assert not list(calm.directory.glob("*.dry-run"))
+    assert (trial["dry_run"], trial["index_bytes"]) == (True, 0)
+    assert trial["index_bytes_after"] > trial["changelog_bytes_more"] > 0
+    assert seed(calm, *asked) == 0
+    found = counts(capsys)
+    assert found["records"] == count
+    assert all(found[key] == trial[key] for key in ("added", "duplicates", "index_documents"))
+    with viewed(calm.directory / "state", seed=read_seed(calm.directory / "seed")) as view:
+        times = np.concatenate([each.timestamps for each in view.scan()])
+    assert (np.diff(times) >= 0).all()
+    config = stage.configuration(**SETTINGS)
+    command = [sys.executable, "-m", "streamfilter", "seed", "--config", str(config), *asked]
+    for point in ("transaction.offsets:2", "transaction.committed:1", "index.applied:1"):
+        done = subprocess.run(command, env={**os.environ, VARIABLE: point}, check=False)
+        assert done.returncode == -9
+    assert seed(stage, *asked) == 0
+    assert index_of(stage) == index_of(calm)
+    capsys.readouterr()
+    assert seed(stage, *asked) == 0
+    assert counts(capsys)["records"] == 0
+    stage.produce(records(STORIES))
+    stage.run(**SETTINGS)
+    evidence = next(each for each in stage.outputs()["duplicates"] if id_of(each) == "d0")
+    assert header(evidence, "__streamfilter.match.seed") == f"{other.unique}/0"
+    assert header(evidence, "__streamfilter.match.line") == "0"
+    assert {verdict for verdict, _ in verdicts(stage).values()} <= DUPLICATES
+    calm.close()
+
+
+def test_a_part_of_a_topic_is_a_seed(stage, other, capsys):
+    asked = ("--topic", other.input, "--partition", "1", "--name", "past")
+    assert seed(stage, *asked, "--from", "2", "--to", "4") == 0
+    assert counts(capsys)["records"] == 2
+    assert seed(stage, *asked, "--to", "6") == 0
+    assert counts(capsys)["records"] == 2, "it goes on there"
+
+
+@pytest.mark.slow(30)
+def test_another_index_is_merged_and_the_ids_in_both_are_listed(stage, other, capsys):
+    stage.produce([*records(STORIES[:2]), *records(["a text of its own for d4"], first=4)])
+    stage.run(**SETTINGS)
+    asked = ("--index", other.directory / "state", "--name", "other")
+    capsys.readouterr()
+    assert seed(stage, *asked, "--dry-run") == 0
+    trial = counts(capsys)
+    assert seed(stage, *asked) == 0
+    found = counts(capsys)
+    assert found["records"] == forwarded(other) == found["added"] + found["duplicates"]
+    own = {"seconds", *(key for key in trial if "bytes" in key or key == "dry_run")}
+    assert {k: v for k, v in trial.items() if k not in own} == {
+        k: v for k, v in found.items() if k not in own
+    }
+    assert found["ids_in_both"] == len(found["ids"]) > 0
+    assert set(found["ids"]) <= {"d0", "d1", "d4"}
+    before = index_of(stage)
+    shutil.rmtree(stage.directory / "state")
+    assert seed(stage, *asked) == 0
+    assert counts(capsys)["records"] == 0
+    assert index_of(stage) == before, "restored from the changelog"
+    assert seed(stage, *asked[:2], similarity={"threshold": 0.5}) == 78
+    said = capsys.readouterr().err
+    assert "cannot enter this index" in said
+    assert "scheme." in said
+    assert "--topic" in said
+    (stage.directory / "own").write_bytes(b"another secret of the hashes")
+    own_seed = {"path": str(stage.directory / "new"), "seed_file": str(stage.directory / "own")}
+    assert seed(stage, *asked[:2], index=own_seed) == 78
+    assert "seed: it was built with another one" in capsys.readouterr().err
+
+
+def test_a_new_index_takes_the_secret_of_its_first_seed_and_an_old_one_is_refused(
+    stage, tmp_path, capsys
+):
+    for name in ("one", "two"):
+        with Deduplicator(tmp_path / name) as texts:
+            texts.add("a", STORIES[0])
+    loose = {"path": str(tmp_path / "state"), "seed_file": None}
+    asked = ("--index", tmp_path / "one")
+    scheme = json.loads(read_identity(tmp_path / "one").scheme)
+    same = {"threshold": 0.8, "bands": scheme["bands"], "rows": scheme["rows"]}
+    for given, code in ((asked, 0), (("--index", tmp_path / "two"), 78)):
+        assert seed(stage, *given, index=loose, similarity=same) == code
+    assert "the hashes of the two differ" in capsys.readouterr().err
+
+
 def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
     monkeypatch.chdir(embedded.directory)
     (embedded.directory / "old").mkdir()
@@ -149,7 +272,7 @@ def test_a_service_of_avro_values_takes_an_archive_of_lines(embedded, capsys):
 
 
 def test_a_seed_that_never_had_the_task_does_not_know_the_index(embedded):
-    run = seeding.Seeding(load_config([embedded.configuration()]), [])
+    run = seeding.Seeding(load_config([embedded.configuration()]), lambda _: [])
     run.run(lambda: True)
     assert "the index has" not in run.as_text()
     assert run.as_json()["index_documents"] is None
@@ -176,10 +299,11 @@ def test_a_file_may_grow_and_one_that_changed_is_refused(embedded, capsys):
     assert counts(capsys)["added"] == 36, "all as they are, with another name"
 
 
-def test_a_seed_is_refused_while_a_service_owns_the_task(stage, capsys):
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_seed_is_refused_while_a_service_owns_the_task(stage, capsys, more):
     process = stage.start(**SETTINGS)
     process.wait_for(lambda status: status.get("state") == "running", what="running")
-    assert seed(stage, archive(stage)) == 78
+    assert seed(stage, archive(stage), *more) == 78
     said = capsys.readouterr().err
     assert "a process owns the task" in said
     assert "stop every process of the group" in said
@@ -219,6 +343,17 @@ def test_a_seed_that_lost_its_task_to_a_service_ends(stage):
         (["a.jsonl", "b.jsonl", "--name", "x"], {}, 64, "--name belongs to one FILE"),
         (["none.jsonl"], {}, 64, "cannot read"),
         (["a.jsonl"], {"index": {"scope": "partition"}}, 78, "seed needs index.scope: topic"),
+        ([], {}, 64, "give files, or --topic, or --index"),
+        (["a.jsonl", "--topic", "x"], {}, 64, "give files, or --topic, or --index"),
+        (["--topic", "x", "--from", "1"], {}, 64, "--from and --to need --partition"),
+        (["--topic", "x", "--text", "/t"], {}, 64, "belong to files"),
+        (["--topic", "none"], {}, 78, "the brokers show no topic 'none'"),
+        (["--topic", "IN"], {}, 78, "is the input"),
+        (["--topic", "DUPLICATES"], {}, 78, "were not forwarded"),
+        (["--topic", "IN", "--dry-run"], {}, 78, "is the input"),
+        (["--topic", "UNIQUE", "--partition", "9"], {}, 64, "has no partition 9"),
+        (["--index", "none"], {}, 64, "there is no index"),
+        (["--index", "state"], {}, 64, "is the index itself"),
     ],
 )
 def test_what_cannot_be_a_seed_is_refused(
@@ -226,5 +361,6 @@ def test_what_cannot_be_a_seed_is_refused(
 ):
     monkeypatch.chdir(embedded.directory)
     archive(embedded, name="a.jsonl"), archive(embedded, name="b.jsonl")
-    assert seed(embedded, *arguments, **sections) == code
+    own = {"IN": embedded.input, "DUPLICATES": embedded.duplicates, "UNIQUE": embedded.unique}
+    assert seed(embedded, *(own.get(each, each) for each in arguments), **sections) == code
     assert said in capsys.readouterr().err

@@ -84,6 +84,8 @@ class _Client:
 class SimSource(_Client):
     """`ports.RecordSource`."""
 
+    ended = False
+
     resets = False  # where records are gone, it goes on with the first that is there
 
     def __init__(self, world: World, life: Life, task: int, *more: Any) -> None:
