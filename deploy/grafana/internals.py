@@ -79,6 +79,31 @@ CLIENT = Row("Kafka client", (
           width=24),
 ))  # fmt: skip
 
+EDGES = Row("Edges", (
+    Chart("Waiting for verdicts", "Records in an edge's memory; at cluster.pending it stops "
+          "reading. – for processes that are no edges.", "short",
+          (Query(largest(known("edge_waiting_records"), "instance"), "{{instance}}"),)),
+    Chart("Time without a verdict", "While records wait for one. A minute is an alert: no judge "
+          "answers.", "s",
+          (Query(largest(known("edge_waiting_seconds"), "instance"), "{{instance}}"),)),
+    Chart("Signed again, and gone", "Records that the judge lacked and that were sketched again; "
+          "records that were judged and did not exist any more.", "cps",
+          (Query(rate("edge_signed_again_total"), "signed again"),
+           Query(rate("edge_gone_records_total"), "gone"))),
+))  # fmt: skip
+
+JUDGE = Row("Judge", (
+    Chart("Busy", "Share of the judge's time in which its loop works. Above .8 is an alert: more "
+          "edges do not help then.", "percentunit",
+          (Query(largest(known("judge_busy_ratio"), "instance"), "{{instance}}"),), ceiling=1.0),
+    Chart("Ranges not used", "Sketch ranges that the judge dropped, by reason. below: judged "
+          "before; gap: signed again. Others are an edge of another version or index.", "cps",
+          (Query(rate("sketch_ranges_dropped_total", "reason"), "{{reason}}"),)),
+    Chart("Roles", "What each process is. alone: it does everything.", "none",
+          (Query(largest(f"{series('role')} == 1", "instance", "role"), "{{instance}} {{role}}"),),
+          Form.NAMES, tall=True),
+))  # fmt: skip
+
 INDEX = Row("The index's life", (
     Chart("Documents", "Documents in the index, by process.", "short", _each("index_documents")),
     Chart("Bytes on disk", "Of the index directory, and what it takes in the end.", "bytes",
@@ -175,4 +200,4 @@ PROCESS = Row("Process", (
 
 UID, TITLE = "streamfilter-internals", "streamfilter: internals"
 DESCRIPTION = "Kafka client, transactions, RocksDB, the life of the index, the process."
-ROWS = (TRANSACTIONS, CLIENT, INDEX, ROCKSDB, PROCESS)
+ROWS = (TRANSACTIONS, CLIENT, EDGES, JUDGE, INDEX, ROCKSDB, PROCESS)

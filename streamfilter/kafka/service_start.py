@@ -101,6 +101,7 @@ def serve(
         duplicates_mode=config.output.duplicates_mode,
         on_sets=policy_for(config).on_sets,
         topics=config.input.topics,
+        role=role or "alone",
     )
     health.report(scheme=config.scheme().fingerprint)
     start = Start(config, health, stopping)

@@ -27,6 +27,9 @@ POOLS = ("matched", "identical", "random")
 VERIFICATIONS = ("confirmed", "rejected", "differs", "too_old", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
+ROLES = ("alone", "edge", "judge")
+IDLE_ACTIVITIES = ("poll", "membership")
+"""Activities in which the engine's thread waits for records, or stands by."""
 RANGES_DROPPED = ("below", "gap", "undecodable", "other_version", "other_index")
 CHANGELOG_FAULTS = ("settings", "beginning")
 BACKUP_FAILURES = ("refused", "full", "unreachable", "disk", "other")
@@ -218,6 +221,8 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("transactions_total", "Transactions by outcome.", "outcome", TRANSACTIONS),
     _histogram("transaction_seconds", "From begin to the commit's return.", SECONDS),
     # edges and judge (cluster.enabled)
+    _gauge("role", "1 for the role of this process. alone: it does everything.", "role", ROLES),
+    _unknown("judge_busy_ratio", "At a judge: share of the last 15 s in which its loop worked, commits included; 0 while it stands by."),
     _counter("sketch_ranges_dropped_total", "At a judge: sketch ranges that were not used, by reason. below: judged before, as after a rebalance; gap: a range before it was lost, and the edge signs again.", "reason", RANGES_DROPPED),
     _counter("edge_signed_again_total", "At an edge: times that records were sketched again, because the judge lacks their range."),
     _counter("edge_gone_records_total", "At an edge: records that were judged and did not exist any more when they were to be forwarded."),

@@ -20,6 +20,7 @@ from streamfilter.matching.verdict.counts import Counts
 from streamfilter.model import Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import (
+    IDLE_ACTIVITIES,
     INPUT_TOPICS,
     PAUSES,
     SIMILARITIES,
@@ -35,6 +36,8 @@ from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.text.boilerplate import LEFT, table_of
 
 __all__ = ["BatchReport", "Metrics"]
+
+BUSY_SECONDS = 15.0
 
 
 class Metrics:
@@ -55,6 +58,8 @@ class Metrics:
         self._health = health
         self._clock, self._wall = clock, wall
         self._lapped = clock()
+        self._judges = False
+        self._elapsed = self._worked = 0.0  # seconds of the judge's loop since the last ratio
         self._waiting: float | None = None
         """Unix time since which the partition with the greatest lag waits."""
         self._shadow = False
@@ -71,11 +76,12 @@ class Metrics:
         duplicates_mode: str = "annotate",
         on_sets: bool = True,
         topics: tuple[str, ...] = (),
+        role: str = "alone",
     ) -> None:
         """Export the index scheme, and where duplicates go (`config.sections.Output`).
 
         *on_sets*: near-duplicates are verified on their sets (`MatchPolicy.on_sets`). *topics*:
-        the names and patterns of several inputs, counted by topic.
+        the names and patterns of several inputs, counted by topic. *role*: of `catalogue.ROLES`.
         """
         shape = (scheme.fingerprint, scheme.slots, scheme.bands, scheme.rows, f"{threshold:g}")
         with self._lock:
@@ -86,6 +92,8 @@ class Metrics:
                 for left, share in shares:
                     self._numbers["boilerplate_sample_share", left] = share
             self._series.read(topics)
+            self._numbers["role", role] = 1.0
+            self._judges = role == "judge"
             self._shadow = mode == "shadow"
             self._quality.exact = on_sets
             self._quality.blind = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
@@ -186,7 +194,16 @@ class Metrics:
         with self._lock:
             now = self._clock()
             self._series.add("activity_seconds_total", now - self._lapped, activity)
+            if self._judges:
+                self._see_busy(activity, now - self._lapped)
             self._lapped = now
+
+    def _see_busy(self, activity: str, seconds: float) -> None:
+        self._elapsed += seconds
+        self._worked += seconds if activity not in IDLE_ACTIVITIES else 0.0
+        if self._elapsed >= BUSY_SECONDS:
+            self._numbers["judge_busy_ratio", ""] = self._worked / self._elapsed
+            self._elapsed = self._worked = 0.0
 
     def lag(self, records: float, waiting_since: float | None) -> None:
         """Set the consumer lag in offsets (NaN: unknown), and since when (Unix time) records wait.

@@ -329,6 +329,21 @@ def test_the_scheme_s_labels_tell_what_shapes_the_index():
     assert scraped(metrics)["streamfilter_scheme_info", tuple(sorted(labels.items()))] == 1
 
 
+@pytest.mark.parametrize("role", ["judge", "edge", "alone"])
+def test_a_judge_shows_how_busy_its_loop_is(role):
+    now = {"clock": 100.0}
+    metrics = Metrics(clock=lambda: now["clock"])
+    metrics.describe(Scheme(20, 5), threshold=0.8, role=role)
+    for seconds, activity in ((3.0, "poll"), (9.0, "judge"), (3.0, "commit"), (1.0, "membership")):
+        now["clock"] += seconds
+        metrics.spent(activity)
+        if activity == "judge":
+            assert isnan(metrics.value("judge_busy_ratio"))
+    assert metrics.value("role", role) == 1
+    found = metrics.value("judge_busy_ratio")
+    assert found == pytest.approx(0.8) if role == "judge" else isnan(found)
+
+
 def test_activities_add_up_to_the_time_that_passed_and_lag_ages_while_nothing_turns():
     now = {"clock": 100.0, "wall": 5_000.0}
     metrics = Metrics(clock=lambda: now["clock"], wall=lambda: now["wall"])

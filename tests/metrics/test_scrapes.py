@@ -56,7 +56,7 @@ OF_RECORDS = {f"held_out_valid_share{end}" for end in ("", "_lower", "_upper")}
 OF_A_RETENTION = {"index_expected_bytes"}
 """There is none: all is remembered."""
 OF_BACKUPS = {"backup_every_seconds", "backup_last_timestamp_seconds"}
-OF_AN_EDGE = {"edge_waiting_records", "edge_waiting_seconds"}
+OF_A_CLUSTER = {"edge_waiting_records", "edge_waiting_seconds", "judge_busy_ratio"}
 OF_A_TABLE = {"boilerplate_sample_share"}
 """There is no table of boilerplate."""
 
@@ -87,7 +87,7 @@ def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(embedded_
     assert len([line for line in body.splitlines() if not line.startswith("#")]) <= 600
     series = read(body)
     unknown = {name for (name, _), value in series.items() if math.isnan(value)}
-    assert unknown == OF_RECORDS | OF_A_RETENTION | OF_A_TABLE | OF_BACKUPS | OF_AN_EDGE
+    assert unknown == OF_RECORDS | OF_A_RETENTION | OF_A_TABLE | OF_BACKUPS | OF_A_CLUSTER
     names = {name for name, _ in series}
     for metric in (each for each in CATALOGUE if each.label != TOPIC):
         assert metric.name + ("_bucket" if metric.kind is MetricKind.HISTOGRAM else "") in names
