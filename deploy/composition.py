@@ -1,4 +1,4 @@
-"""Parses compose.yaml, compose.avro.yaml and the Dockerfile: services, ports, volumes."""
+"""Parses compose.yaml, the files beside it and the Dockerfile: services, ports, volumes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 HERE = Path(__file__).parent
-COMPOSE, AVRO, DOCKERFILE = (
-    HERE / name for name in ("compose.yaml", "compose.avro.yaml", "Dockerfile")
+COMPOSE, AVRO, CLUSTER, DOCKERFILE = (
+    HERE / name
+    for name in ("compose.yaml", "compose.avro.yaml", "compose.cluster.yaml", "Dockerfile")
 )
 OURS, REGISTRY = "streamfilter:demo", "apicurio/"
 UNCHECKED = ["NONE"]
@@ -39,10 +40,14 @@ class Service:
     """Whether it has a health check."""
 
 
-def services(*, avro: bool = False) -> dict[str, Service]:
-    """Return the services of compose.yaml by name; *avro*: merge compose.avro.yaml into them."""
+def services(*, avro: bool = False, cluster: bool = False) -> dict[str, Service]:
+    """Return the services of compose.yaml by name, with other files merged into them.
+
+    *avro* is compose.avro.yaml, *cluster* is compose.cluster.yaml.
+    """
     raw = _raw(COMPOSE)
-    for name, more in _raw(AVRO).items() if avro else ():
+    beside = [path for path, asked in ((AVRO, avro), (CLUSTER, cluster)) if asked]
+    for name, more in (each for path in beside for each in _raw(path).items()):
         raw[name] = _laid_over(raw.get(name, {}), more)
     waited_for = {
         name

@@ -9,7 +9,7 @@ import compose_spec
 import pytest
 import yaml
 
-from deploy.composition import AVRO, COMPOSE, OURS, services
+from deploy.composition import AVRO, CLUSTER, COMPOSE, OURS, services
 from deploy.local.registry import API
 from streamfilter.commands.feed import encoding, record_value
 from streamfilter.config.loading import load_config
@@ -25,8 +25,11 @@ __all__ = ["url"]
 
 DEPLOY = COMPOSE.parent
 RAW = yaml.safe_load(COMPOSE.read_text())
-BESIDE = yaml.safe_load(AVRO.read_text())["services"]
-RUNNING = RAW["services"] | {name: each for name, each in BESIDE.items() if "image" in each}
+BESIDE = [yaml.safe_load(path.read_text())["services"] for path in (AVRO, CLUSTER)]
+RUNNING = RAW["services"] | {
+    name: each for more in BESIDE for name, each in more.items() if "image" in each
+}
+EDGES = {name for name in RUNNING if name.startswith("edge-")}
 MINE = {name: each for name, each in RUNNING.items() if each["image"] == OURS}
 
 each_service = pytest.mark.parametrize("name", RUNNING)
@@ -40,7 +43,8 @@ def check(composition: dict) -> None:
 def test_it_is_valid_by_the_compose_specification():
     check(RAW)
     check({**RAW, "services": RUNNING})
-    check(yaml.safe_load(AVRO.read_text()))
+    for path in (AVRO, CLUSTER):
+        check(yaml.safe_load(path.read_text()))
 
 
 @pytest.mark.parametrize("avro", [False, True])
@@ -51,7 +55,7 @@ def test_whatever_is_waited_for_says_when_it_is_ready(avro):
     for each in both.values():
         for name, condition in each.waits_for.items():
             assert getattr(both[name], conditions[condition]), f"{each.name} waits for {name}"
-    for name in MINE:
+    for name in MINE.keys() - EDGES:
         assert ("registry" in both[name].waits_for) is avro
         assert both[name].waits_for.keys() & {"kafka", "topics"}, "what is beside takes none away"
 
@@ -97,7 +101,9 @@ def test_ports_are_published_on_loopback_only(name):
 
 def test_no_two_services_publish_one_port():
     published = [
-        out for service in services(avro=True).values() for out in service.published.values()
+        out
+        for service in services(avro=True, cluster=True).values()
+        for out in service.published.values()
     ]
     assert len(published) == len(set(published))
 
@@ -133,7 +139,7 @@ def test_our_containers_may_do_nothing_more_than_they_need(name):
 def test_no_container_of_ours_gets_a_volume_without_a_name(name):
     """Debian's podman-compose leaves those behind, even by `down --volumes`."""
     (volume,) = re.findall(r"^VOLUME (\S+)$", (DEPLOY / "Dockerfile").read_text(), re.M)
-    named = [inside for _, inside in services()[name].volumes]
+    named = [inside for _, inside in services(cluster=True)[name].volumes]
     assert volume in [*named, *MINE[name]["tmpfs"]]
 
 
@@ -154,6 +160,25 @@ def test_two_filters_share_a_configuration_and_no_directory():
     a, b = (dict(services()[name].volumes) for name in ("streamfilter-a", "streamfilter-b"))
     assert services()["streamfilter-a"].command == services()["streamfilter-b"].command
     assert a.keys() & b.keys() == {"./demo/streamfilter.yaml"}
+
+
+def test_a_cluster_has_two_judges_on_their_disks_and_three_edges_without_one():
+    found = services(cluster=True)
+    roles = {name: found[name].command[-1] for name in MINE if "--role" in found[name].command}
+    assert sorted(roles.values()) == ["edge"] * 3 + ["judge"] * 2
+    for name, role in roles.items():
+        told = found[name].environment
+        config = load_config([DEPLOY / "demo/streamfilter.yaml"], told)
+        assert config.cluster.enabled
+        assert told["KAFKA_BOOTSTRAP_SERVERS"] == "kafka:9092"
+        kept = [source for source, _ in found[name].volumes if not source.startswith(".")]
+        assert len(kept) == (role == "judge")
+    (file,) = (each for each in found["prometheus"].command if each.startswith("--config.file"))
+    config = yaml.safe_load((DEPLOY / "prometheus" / file.rpartition("/")[2]).read_text())
+    (job,) = config["scrape_configs"]
+    assert {t.partition(":")[0] for t in job["static_configs"][0]["targets"]} == set(roles)
+    plain = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    assert {**config, "scrape_configs": 0} == {**plain, "scrape_configs": 0}
 
 
 def test_a_scraped_address_is_a_service_with_that_port():
@@ -215,7 +240,7 @@ def test_with_avro_all_of_ours_ask_the_registry_and_read_what_is_fed(monkeypatch
     monkeypatch.setattr(Registry, "register", add)
     both = services(avro=True)
     (port,) = both["registry"].published
-    for name in MINE:
+    for name in MINE.keys() - EDGES:
         told = both[name].environment
         assert told["KAFKA_BOOTSTRAP_SERVERS"] == "kafka:9092", "what is beside takes nothing away"
         config = load_config([DEPLOY / "demo/streamfilter.yaml"], told)

@@ -23,9 +23,11 @@ from tests.support.texts import TEXTS
 
 DIRECTORY = MANIFEST.parents[1]
 BASE, OPERATOR = DIRECTORY / "base", DIRECTORY / "operator"
-SECURED, NETWORK, PRODUCTION = (DIRECTORY / name for name in ("secured", "network", "production"))
-DIRECTORIES = [BASE, OPERATOR, SECURED, NETWORK, PRODUCTION]
-APPLIED = [BASE, OPERATOR, PRODUCTION]
+SECURED, NETWORK, PRODUCTION, CLUSTER = (
+    DIRECTORY / name for name in ("secured", "network", "production", "cluster")
+)
+DIRECTORIES = [BASE, OPERATOR, SECURED, NETWORK, PRODUCTION, CLUSTER]
+APPLIED = [BASE, OPERATOR, PRODUCTION, CLUSTER]
 """What `kubectl apply -k` takes; the others are components of a kustomization."""
 ROOT = DIRECTORY.parents[1]
 CONFIGURATION = "streamfilter.yaml"
@@ -216,6 +218,32 @@ def test_the_member_of_the_group_is_named_by_its_pod(pod):
     assert name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
     configuration = yaml.safe_load((BASE / CONFIGURATION).read_text())
     assert configuration["kafka"]["consumer"]["group.instance.id"] == "${POD_NAME}"
+
+
+def test_a_cluster_is_two_judges_on_the_disks_of_the_base_and_edges_without_disks():
+    sets = {each["metadata"]["name"]: each for each in rendered(CLUSTER)
+            if each["kind"] == "StatefulSet"}  # fmt: skip
+    judges, edges = sets["streamfilter"]["spec"], sets["streamfilter-edge"]["spec"]
+    (base,) = (each for each in rendered(BASE) if each["kind"] == "StatefulSet")
+    assert (judges["replicas"], edges["replicas"]) == (2, 3)
+    assert judges["volumeClaimTemplates"] == base["spec"]["volumeClaimTemplates"]
+    assert judges["selector"] == base["spec"]["selector"], "it cannot be changed in place"
+    assert "volumeClaimTemplates" not in edges
+    labels = [each["selector"]["matchLabels"]["app.kubernetes.io/name"] for each in (judges, edges)]
+    assert labels == ["streamfilter", "streamfilter-edge"], "a set must not own the other's pods"
+    for role, spec in (("judge", judges), ("edge", edges)):
+        pod = spec["template"]["spec"]
+        (container,) = pod["containers"]
+        assert container["args"][-2:] == ["--role", role]
+        assert {"name": "STREAMFILTER_CLUSTER__ENABLED", "value": "true"} in container["env"]
+        assert spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"]
+        test_the_pod_meets_the_restricted_security_standard(pod)
+        test_the_pods_user_is_the_images(pod)
+        test_the_member_of_the_group_is_named_by_its_pod(pod)
+        test_probes_ask_for_life_and_readiness_apart(pod)
+    beside = {each["metadata"]["name"]: each for each in rendered(CLUSTER)
+              if each["kind"] in ("Service", "PodDisruptionBudget")}  # fmt: skip
+    assert beside.keys() == sets.keys()
 
 
 def test_probes_ask_for_life_and_readiness_apart(pod):
