@@ -1,15 +1,20 @@
 """The ceiling: the same client copies the same records transactionally and does nothing else.
 
-    python -m tests.bench.ceiling CONFIG RECORDS
+    python -m tests.bench.ceiling CONFIG RECORDS [rensa]
 
 What this program reaches is what the broker and the client leave to any exactly-once filter; the
 benchmark shows ours beside it. It copies the configured input to the topic of unique records,
 one transaction a batch. It prints how long RECORDS took from the first commit to the last.
+
+With ``rensa`` it is the loop of a rival that survives its process: rensa judges the texts, withheld
+records go to the topic of duplicates, and kept ones also to a changelog, in the same transaction.
 """
 
 import json
 import sys
 import time
+from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -18,13 +23,38 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.brokers.topics import MESSAGE_BYTES
 from streamfilter.kafka.connection.clients import Sizes, data_properties, producer_properties
+from tests.bench.peers.loops import SLOTS, THRESHOLD
+from tests.bench.peers.shingles import word_shingles
 
 SECONDS_MAX = 30.0
 SIZES = Sizes(message=MESSAGE_BYTES, batch=MESSAGE_BYTES)
 
+Judge = Callable[[Sequence[bytes]], Sequence[bool]]
+"""Returns which of the values are kept."""
 
-def copy(config: Config, records: int) -> tuple[int, float]:
-    """Copy *records*; return how many came after the first commit, and the seconds they took."""
+
+def rival() -> Judge:
+    """Return rensa's own deduplicator, which keeps the first of similar texts."""
+    from rensa import RMinHashDeduplicator
+
+    deduplicator = RMinHashDeduplicator(threshold=THRESHOLD, num_perm=SLOTS, use_lsh=True)
+    numbers = map(str, count())
+
+    def judge(values: Sequence[bytes]) -> Sequence[bool]:
+        texts = (json.loads(value)["text"] for value in values)
+        pairs = [(next(numbers), word_shingles(text)) for text in texts]
+        return deduplicator.add_pairs(pairs)  # type: ignore[no-any-return]
+
+    return judge
+
+
+def changelog_of(group: str) -> str:
+    """Return the topic of the rival's changelog."""
+    return f"{group}.rival"
+
+
+def copy(config: Config, records: int, judge: Judge | None) -> dict[str, float]:
+    """Copy *records*; return how many came after the first commit, and what they took."""
     ours = {"auto.offset.reset": "earliest", "enable.partition.eof": False}
     properties = {**data_properties(config), **ours}
     consumer = Consumer(properties)
@@ -39,28 +69,33 @@ def copy(config: Config, records: int) -> tuple[int, float]:
     )
     producer.init_transactions(SECONDS_MAX)
     consumer.subscribe([config.input.topic])
-    done = first = _copy_batch(consumer, producer, config)
-    begun = time.perf_counter()
+    done = first = _copy_batch(consumer, producer, config, judge)
+    begun, used = time.perf_counter(), time.process_time()
     while done < records:
-        done += _copy_batch(consumer, producer, config)
-    seconds = time.perf_counter() - begun
+        done += _copy_batch(consumer, producer, config, judge)
+    seconds, used = time.perf_counter() - begun, time.process_time() - used
     consumer.close()
-    return done - first, seconds
+    return {"records": done - first, "seconds": seconds, "processor_seconds": used}
 
 
-def _copy_batch(consumer: Consumer, producer: Producer, config: Config) -> int:
+def _copy_batch(consumer: Consumer, producer: Producer, config: Config, judge: Judge | None) -> int:
     """Copy one batch in one transaction, in the filter's own order of calls."""
     latency = config.batch.latency.total_seconds()
-    output = str(config.output.unique)
+    unique, duplicates = str(config.output.unique), str(config.output.duplicates)
     while not (messages := consumer.consume(config.batch.documents, latency)):
         pass
     producer.begin_transaction()
     next_offsets: dict[int, int] = {}
-    for message in messages:
+    kept = judge([each.value() or b"" for each in messages]) if judge is not None else None
+    for place, message in enumerate(messages):
         if (error := message.error()) is not None:
             raise KafkaException(error)
         partition = message.partition() or 0
-        producer.produce(output, value=message.value(), key=message.key(), partition=partition)
+        value, key = message.value(), message.key()
+        output = duplicates if kept is not None and not kept[place] else unique
+        producer.produce(output, value=value, key=key, partition=partition)
+        if kept is not None and kept[place]:
+            producer.produce(changelog_of(config.kafka.group), value=value, key=key)
         next_offsets[partition] = (message.offset() or 0) + 1
     producer.flush(SECONDS_MAX)
     offsets = [TopicPartition(config.input.topic, p, o) for p, o in next_offsets.items()]
@@ -69,10 +104,10 @@ def _copy_batch(consumer: Consumer, producer: Producer, config: Config) -> int:
     return len(messages)
 
 
-def main(config_file: str, records: str) -> None:
+def main(config_file: str, records: str, name: str = "") -> None:
     """Copy and print the result as JSON."""
-    copied, seconds = copy(load_config([Path(config_file)]), int(records))
-    print(json.dumps({"records": copied, "seconds": seconds}))
+    judge = rival() if name else None
+    print(json.dumps(copy(load_config([Path(config_file)]), int(records), judge)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from deploy.local.node import free_ports
 from streamfilter.bench.machine import environment, processor_seconds
 from streamfilter.demo.running_filter import WAIT_SECONDS, RunningFilter
 from streamfilter.kafka.traffic import Feed, Tail
+from tests.bench.ceiling import changelog_of
 
 if TYPE_CHECKING:
     from deploy.local.real import RealKafka
@@ -102,13 +103,14 @@ class Route:
             seconds = time.perf_counter() - begun
             return service.samples("index_documents")[""] / seconds
 
-    def copy(self) -> float:
-        """Run the ceiling over the whole topic; return records a second."""
-        config = self.directory / "ceiling.yaml"
-        config.write_text(json.dumps(self.settings(self.name, self.new_group())))
-        module = "tests.bench.ceiling"
-        copied = said_by(["-m", module, str(config), str(len(self.documents))])
-        return float(copied["records"] / copied["seconds"])
+    def copy(self, rival: str = "") -> dict[str, float]:
+        """Run the ceiling, or the *rival*'s loop, over the whole topic; return what it took."""
+        config, group = self.directory / "ceiling.yaml", self.new_group()
+        config.write_text(json.dumps(self.settings(self.name, group)))
+        if rival:
+            self.kafka.create_topics({changelog_of(group): 1})
+        arguments = [str(config), str(len(self.documents)), *([rival] if rival else [])]
+        return said_by(["-m", "tests.bench.ceiling", *arguments])
 
     def trickle(self, seconds: float, *, rate: float) -> list[float]:
         """Send *rate* records a second to a running filter; return each one's milliseconds."""

@@ -3,13 +3,16 @@
 `streamfilter run` against a real Apache Kafka of one node and of three, on 1 KB records with
 30 % duplicates, beside the ceiling: the same client copying the same records in transactions and
 doing nothing else; and beside `streamfilter filter`, which needs no broker. The brokers have one
-core, the client another. At the trickle 50 records a second go in, each with its time.
+core, the client another. At the trickle 50 records a second go in, each with its time. If rensa is
+installed, it takes turns with us on titles and on Arabic, with a changelog in its transactions.
 """
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from deploy.local.real import RealKafka
 from streamfilter.bench import texts, truth
@@ -24,6 +27,9 @@ RECORDS = {True: 12_000, False: 60_000}
 TRICKLE_SECONDS = {True: 2.0, False: 20.0}
 TRICKLE_RATE = 50.0
 SIZE, SHARE = 1_024, 0.3
+BESIDE = {"titles": ("english", 130, 26.0), "arabic": ("arabic", 3_400, 91.0)}
+"""Texts that a rival filters, too: language, bytes, and the processor time wanted, us a record."""
+FASTER = 1.4  # times the rival's rate on titles that is wanted
 
 
 def run(options: Options) -> BenchResult:
@@ -37,10 +43,14 @@ def run(options: Options) -> BenchResult:
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory:
         with cores(0):
             alone = Measured.of(_filter_rates(documents, Path(directory), options.repeat))
+        beside: list[Row] = []
         rows: list[Row] = [{"brokers": "none", "program": "filter", "records/s": alone}]
         medians: dict[int, float] = {}
         for nodes in (1,) if options.quick else (1, 3):
             with _brokers(nodes) as kafka, cores(0):
+                if nodes == 1 and find_spec("rensa"):
+                    for name in BESIDE:
+                        beside.append(_beside(kafka, Path(directory), name, options))
                 route = Route(kafka, Path(directory), documents)
                 ours, *turns = _turns(route, nodes, options)
                 medians[nodes] = ours.median
@@ -56,12 +66,14 @@ def run(options: Options) -> BenchResult:
         Target("trickle, ms to visible", trickle.median, 60, at_most=True),
         Target("restore, documents/s", restored.median, 15_000),
     ]
+    targets += [target for row in beside for target in _beside_targets(row)]
     if 3 in medians:
         targets.append(Target("three nodes, share of one node", medians[3] / medians[1], 0.6))
     return BenchResult(
         {"whole way, exactly once": rows,
          "trickle": [{"records/s in": TRICKLE_RATE, "ms to visible": trickle}],
-         "restore from the changelog, one node": [{"documents/s": restored}]},
+         "restore from the changelog, one node": [{"documents/s": restored}],
+         **({"beside rensa with a changelog, one node": beside} if beside else {})},
         checks, targets,
         settings={"records": len(documents), "bytes": SIZE, "duplicates": SHARE,
                   "batch": Config().batch.documents},
@@ -100,7 +112,8 @@ def _turns(route: Route, nodes: int, options: Options) -> tuple[Measured, Row, R
     for turn in range(options.repeat):
         options.say(f"{nodes} nodes, turn {turn + 1} of {options.repeat}")
         runs.append(route.filter())
-        ceiling.append(route.copy())
+        copied = route.copy()
+        ceiling.append(copied["records"] / copied["seconds"])
     own = [each.rate for each in runs]
     outside = Measured.of([each.outside_share * 100 for each in runs])
     stages = {f"{n} us": s / runs[-1].records * 1e6 for n, s in runs[-1].stages.items()}
@@ -111,6 +124,36 @@ def _turns(route: Route, nodes: int, options: Options) -> tuple[Measured, Row, R
         {**ours, "share of ceiling": ratios(ceiling, own), "kafka %": outside, **stages},
         {**theirs, "records/s": Measured.of(ceiling)},
     )
+
+
+def _beside(kafka: RealKafka, directory: Path, name: str, options: Options) -> Row:
+    """Let the filter and the rival take turns on texts of one kind; return what both took."""
+    language, size, _ = BESIDE[name]
+    fresh = texts.documents(language, size, RECORDS[options.quick], seed=5)
+    route = Route(kafka, directory, texts.mixed(fresh, share=0.1, seed=5))
+    ours: list[MeasuredRun] = []
+    theirs: list[dict[str, float]] = []
+    for turn in range(options.repeat):
+        options.say(f"{name} beside rensa, turn {turn + 1} of {options.repeat}")
+        ours.append(route.filter())
+        theirs.append(route.copy("rensa"))
+    own, rates = (
+        [each.rate for each in ours],
+        [each["records"] / each["seconds"] for each in theirs],
+    )
+    used = [each["processor_seconds"] / each["records"] * 1e6 for each in theirs]
+    return {
+        "texts": name, "records/s": Measured.of(own), "rensa's": Measured.of(rates),
+        "times": ratios(rates, own), "us": Measured.of([each.processor_us for each in ours]),
+        "rensa's us": Measured.of(used),
+    }  # fmt: skip
+
+
+def _beside_targets(row: Any) -> Iterator[Target]:
+    name = str(row["texts"])
+    yield Target(f"{name}, us of processor time", row["us"].median, BESIDE[name][2], at_most=True)
+    if name == "titles":
+        yield Target("titles, times rensa's rate with a changelog", row["times"].median, FASTER)
 
 
 def _checks(label: str, route: Route, near: truth.Neighbours) -> list[Check]:
