@@ -87,6 +87,7 @@ class Life:
         retention: Retention = UNLIMITED,
         speed: int = 0,
         sketchers: int = 0,
+        edges: int = 0,
         launch: Callable[..., Child] = Child,
     ) -> None:
         """Make the topics, begin to feed, and find workers; `tend` starts them.
@@ -109,11 +110,12 @@ class Life:
             retention: how much is remembered; half of the stories come back later than that.
             sketchers: worker processes of each filter. Texts are so long then, and batches so full,
                 that there is something to do for them.
+            edges: how many edges work for the filters, which are judges then; 0: no roles.
             launch: how a filter is started.
         """
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
         self.limited, self.forgets, self.retention = limited, forgets, retention
-        self.sketchers = sketchers
+        self.sketchers, self.edges = sketchers, edges
         self.count, self.protocol, self.proxies = workers, protocol, proxies
         self._resting = False
         """True while nothing is to come out."""
@@ -137,7 +139,8 @@ class Life:
         tasks = partitions if scope == "partition" else 1
         self.watcher = Watcher(self.stage, kafka.bootstrap, tasks)
         # Where no one takes brokers away, nothing may end for want of them.
-        tolerated = {FENCED, TEMPORARY} if proxies else {FENCED}
+        # An edge that comes before the first judge has begun ends for want of a changelog.
+        tolerated = {FENCED, TEMPORARY} if proxies or edges else {FENCED}
         self.supervisor = Supervisor(self.stage, lambda _: "", frozenset(tolerated))
         self._seen, self._seen_at = 0, time.monotonic()
         self.hire()
@@ -164,6 +167,7 @@ class Life:
             index["retention"] = f"{self.retention.time}ms"
         return {
             "index": index,
+            "cluster": {"enabled": bool(self.edges)},
             "input": {"topic": self.stage.input, "tombstones": tombstones},
             "batch": {
                 "documents": self.batch,
@@ -188,7 +192,8 @@ class Life:
 
     def hire(self) -> None:
         """Have as many workers as we should, by the present protocol."""
-        self.supervisor.hire(self.count, self.settings)
+        judges = ["judge" if self.edges else ""] * self.count
+        self.supervisor.hire(judges + ["edge"] * self.edges, self.settings)
         self._seen_at = time.monotonic()
 
     def tend(self, *, restart: bool = True) -> list[Ended]:

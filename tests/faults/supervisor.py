@@ -5,7 +5,7 @@ import os
 import re
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -38,6 +38,8 @@ class Worker:
     begun: float = 0.0
     back_at: float = 0.0
     """When to start it again."""
+    role: str = ""
+    """Of a process in a cluster: edge or judge."""
 
     @property
     def alive(self) -> bool:
@@ -114,16 +116,16 @@ class Supervisor:
     brokers go away."""
     workers: list[Worker] = field(default_factory=list)
 
-    def hire(self, count: int, settings: Callable[[int], Settings]) -> None:
-        """Replace all slots by *count* new ones; the directories of equal numbers are kept."""
+    def hire(self, roles: Sequence[str], settings: Callable[[int], Settings]) -> None:
+        """Replace all slots by one for each role; the directories of equal numbers are kept."""
         assert not any(worker.alive for worker in self.workers)
         self.workers = []
-        for number in range(count):
+        for number, role in enumerate(roles):
             name = f"w{number}"
             sections = settings(number)
             config = self.stage.configuration(state=name, **sections)
             port = json.loads(config.read_text())["http"]["port"]
-            worker = Worker(name, config, port, Path(sections["index"]["path"]))
+            worker = Worker(name, config, port, Path(sections["index"]["path"]), role=role)
             self.workers.append(worker)
 
     def start(self, worker: Worker, *, armed: str = "") -> None:
@@ -134,6 +136,7 @@ class Supervisor:
             port=worker.port,
             log=worker.log,
             environment={VARIABLE: armed, "OMP_NUM_THREADS": "1"},
+            arguments=["--role", worker.role] if worker.role else [],
             launch=self.stage.launch,
         )
         self.stage.processes.append(worker.process)

@@ -32,6 +32,8 @@ ROWS = {
     24: "a full disk that has room again",
     49: "a quota that comes and goes",
     52: "a worker process killed",
+    60: "an edge or a judge killed",
+    61: "sketch ranges deleted before they were used",
 }
 POINTS = {
     "batch.consumed": (1,),

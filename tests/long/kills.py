@@ -10,7 +10,8 @@ every second life. With `--retention` the index forgets by seconds, by count or 
 seed draws. Half of the kills then come while windows begin, go, or documents are forgotten. A soak
 with it is one life of at least twenty retention periods. At its end disk, memory and changelog
 must be as large as in its middle (`flatness`). With `--workers` filters have two worker processes
-each, and a third of the kills are of these.
+each, and a third of the kills are of these. With `--roles` two judges and two or three edges work
+on each stream. Edges are removed and added, and sketch ranges are deleted before they are used.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from tests.faults.causes.elements import (
     ONE_BROKER_FAULTS,
     THREE_BROKER_FAULTS,
 )
-from tests.faults.causes.nemesis import ARMED_SHARE, PROCESS_FAULTS, Fault, Nemesis
+from tests.faults.causes.nemesis import ARMED_SHARE, CLUSTER_FAULTS, PROCESS_FAULTS, Fault, Nemesis
 from tests.faults.causes.proxy import Proxy
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.tally import POINTS, ROWS, Tally
@@ -57,7 +58,7 @@ SOAK_RATE = 400.0
 SKETCHERS = 2
 SPEED = 30_000
 """Milliseconds of a story's timestamps in one of ours: a window holds a day, or thousands."""
-FLAGS = ("limits", "retention", "workers")
+FLAGS = ("limits", "retention", "workers", "roles")
 AGEING_ARMED_SHARE = 0.8
 """Of the processes, so that half of all kills are where an index forgets."""
 
@@ -104,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     limited=limited,
                     retention=retention,
                     sketchers=SKETCHERS if options.workers else 0,
+                    edges=rng.choice((2, 3)) if options.roles else 0,
                 )
                 with life:
                     if lasts:
@@ -142,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="filters have worker processes, which a third of the kills are of",
     )
+    parser.add_argument(
+        "--roles", action="store_true", help="edges and judges in place of single processes"
+    )
     parser.add_argument("--rows", default="", help="rows of the matrix, such as 1,2,12 (all)")
     parser.add_argument("--json", type=Path, help="where to save what came of it")
     return parser
@@ -169,6 +174,7 @@ def _life(
     limited: bool,
     retention: Retention,
     sketchers: int,
+    edges: int,
 ) -> Life:
     rate = FULL_RATE if retention.documents or sketchers else 50.0
     rate = SOAK_RATE if soak and not retention.limited else rate
@@ -177,8 +183,9 @@ def _life(
         kafka,
         directory,
         rng,
-        workers=rng.choice((2, 2, 3)),
-        scope=rng.choice(("topic", "topic", "partition")),
+        workers=2 if edges else rng.choice((2, 2, 3)),
+        partitions=rng.choice((2, 3, 5)) if edges else 2,
+        scope="topic" if edges else rng.choice(("topic", "topic", "partition")),
         protocol=rng.choice(list(PROTOCOLS)),
         batch=rng.choice(batches),
         rate=rate,
@@ -188,6 +195,7 @@ def _life(
         retention=retention,
         speed=SPEED if retention.limited and not soak else 0,
         sketchers=sketchers,
+        edges=edges,
     )
 
 
@@ -242,7 +250,7 @@ def _go_on(life: Life) -> None:
 
 def faults_for(life: Life, rows: set[int]) -> list[Fault]:
     """Return the faults among *rows* that can be done to *life*."""
-    faults = [*PROCESS_FAULTS]
+    faults = [*PROCESS_FAULTS, *(CLUSTER_FAULTS if life.edges else ())]
     if life.limited:
         faults += LIMIT_FAULTS
     if life.proxies:
@@ -261,7 +269,8 @@ def _rage(
     print(
         f"  {life.count} workers, {life.protocol}, scope {life.scope}, batch {life.batch}, "
         f"{len(life.kafka.nodes)} nodes{', proxied' if life.proxies else ''}"
-        f"{f', {life.retention}' if life.retention.limited else ''}",
+        f"{f', {life.retention}' if life.retention.limited else ''}"
+        f"{f', {life.edges} edges' if life.edges else ''}",
         flush=True,
     )
     begun, before = time.monotonic(), life.tally.kills

@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.faults.life import FENCED, PROGRESS_SECONDS, SESSION_SECONDS, Life
 from tests.faults.supervisor import KILLED, Worker
 from tests.faults.tally import POINTS
 from tests.support.machine.processes import children_of
+from tests.support.topics import end_offsets
 
 ARMED_SHARE = 0.6
 NTH_MAX = 6
@@ -31,6 +33,7 @@ AFTER_SECONDS = 1.5
 STUBBORN_SECONDS = 30.0
 """A worker whose kill point does not come is struck by something else then."""
 STOP_SECONDS = 120.0
+DELETE_SECONDS = 30.0
 CLOSING_POINTS = tuple(p for p in POINTS if p.startswith("close."))
 AGEING_POINTS = tuple(p for p in POINTS if p.startswith(("window.", "changelog.", "forget.")))
 """Of an index that forgets."""
@@ -174,6 +177,7 @@ def is_met(point: str, life: Life) -> bool:
 def kill(nemesis: Nemesis, worker: Worker) -> bool:
     nemesis.life.supervisor.signal(worker, signal.SIGKILL, fault="killed", expected={KILLED})
     worker.back_at = time.monotonic() + nemesis.rng.choice((0, 0, 1.0))
+    nemesis.life.tally.trials.update((60,) if worker.role else ())
     return True
 
 
@@ -213,6 +217,30 @@ def pause(nemesis: Nemesis, worker: Worker) -> bool:
     return True
 
 
+def remove_edge(nemesis: Nemesis, _: Worker) -> bool:
+    """Stop an edge for a while: the others take its partitions, and give some back later."""
+    edges = [each for each in nemesis.life.supervisor.workers if each.role == "edge" and each.alive]
+    edges = [each for each in edges if not each.fault and not each.armed]
+    if len(edges) < 2:
+        return False
+    worker = nemesis.rng.choice(edges)
+    nemesis.life.supervisor.signal(worker, signal.SIGTERM, fault="removed", expected={0})
+    worker.back_at = time.monotonic() + nemesis.rng.uniform(1.0, 3.0) * SESSION_SECONDS
+    return True
+
+
+def delete_ranges(nemesis: Nemesis, _: Worker) -> bool:
+    """Delete all sketch ranges, also those that no judge has read: edges must sign again."""
+    life = nemesis.life
+    topic = f"{life.stage.group}.sketches"
+    ends = end_offsets(life.kafka.bootstrap, topic)
+    spots = [TopicPartition(topic, p, end) for p, end in ends.items()]
+    admin = AdminClient({"bootstrap.servers": life.kafka.bootstrap, "log_level": 2})
+    for future in admin.delete_records(spots).values():
+        future.result(DELETE_SECONDS)
+    return True
+
+
 def double(nemesis: Nemesis, _: Worker) -> bool:
     """Take the transactional id of a task for a moment: its owner must notice, and go on."""
     life = nemesis.life
@@ -246,6 +274,10 @@ def kill_sketcher(nemesis: Nemesis, worker: Worker) -> bool:
 
 SKETCHER_KILLED = Fault("a worker process killed", (52,), kill_sketcher)
 TERMINATE = Fault("terminated", (12,), terminate)
+CLUSTER_FAULTS = (
+    Fault("an edge removed and added", (60,), remove_edge),
+    Fault("sketch ranges deleted", (61,), delete_ranges, 2.0),
+)
 PROCESS_FAULTS = (
     Fault("killed at any moment", (11,), kill, 3.0),
     Fault("all killed at once", (11,), kill_all, 0.5),
