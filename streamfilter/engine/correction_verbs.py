@@ -23,8 +23,11 @@ class Surroundings:
     compacted: Collection[str]  # topics that refuse a record without a key
     read: Callable[[Record], Reading]
 
-    def fitting(self, out: Outgoing) -> Outgoing | str:
-        """Return *out*, or why its topic would refuse it."""
+    def sent(
+        self, original: Record, topic: str, partition: int, headers: Headers
+    ) -> Outgoing | str:
+        """Return the *original* for a partition with other *headers*, or why it is refused."""
+        out = Outgoing(topic, partition, original.key, original.value, headers, original.timestamp)
         if out.key is None and out.topic in self.compacted:
             return NO_KEY.format(out.topic)
         fits = size_of(out.key, out.value, out.headers) <= self.limits[out.topic]
@@ -76,16 +79,13 @@ class WithheldRelease:
             "from": side.record.source.place,
         }
         headers = (*original.headers, (RELEASED, envelope.encode(said)))
-        return self.around.fitting(self._to_unique(original, headers))
+        return self.around.sent(original, self.unique, self._partition(original), headers)
 
-    def _to_unique(self, original: Record, headers: Headers) -> Outgoing:
-        """Return the record for the partition to which the filter would have forwarded it."""
+    def _partition(self, original: Record) -> int:
+        """Return the partition to which the filter would have forwarded it."""
         outputs, placing = self.around.layout.outputs[self.unique], self.around.layout.placing
         same = original.source.partition < outputs  # the topic may have been made anew, smaller
-        partition = partition_for(original, inputs=placing if same else 0, outputs=outputs)
-        return Outgoing(
-            self.unique, partition, original.key, original.value, headers, original.timestamp
-        )
+        return partition_for(original, inputs=placing if same else 0, outputs=outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,4 @@ class LetterReplay:
             return f"{source.topic} has no partition {source.partition} any more"
         others = tuple(each for each in original.headers if each[0] != ATTEMPTS)
         headers = (*others, (ATTEMPTS, b"%d" % (side.attempts + 1)))
-        return self.around.fitting(
-            Outgoing(
-                source.topic,
-                source.partition,
-                original.key,
-                original.value,
-                headers,
-                original.timestamp,
-            )
-        )
+        return self.around.sent(original, source.topic, source.partition, headers)
