@@ -26,7 +26,7 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import window_runs
 from streamfilter.index.rocks.run_merge import Merge
-from streamfilter.index.rocks.window_runs import FAN, WindowRuns
+from streamfilter.index.rocks.window_runs import WindowRuns
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.samples import (
@@ -162,7 +162,7 @@ def test_the_story_finds_a_planted_bug(tmp_path, monkeypatch, plant: Callable[..
 def test_a_reader_in_another_thread_finds_pages_that_a_merge_replaces_meanwhile(tmp_path):
     index = opened(tmp_path / "state")
     number = 0
-    while not any(m.complete and len(m.sources) == FAN for m in runs_of(index)._merges):
+    while not any(m.complete and len(m.sources) == SMALL.fan for m in runs_of(index)._merges):
         index.apply(changes(number))
         number += 1
     real, wanted = index._store.get, model_after(number)

@@ -11,6 +11,7 @@ Rates are drawn per seed, and many faults are off in any one seed, so that rare 
 meet undisturbed.
 
 Read in this order: `broker.py` (partitions, transactions), `group.py`, `disk.py`: what survives.
+`dictionaries.py`: the database below the index.
 `log.py` and `membership.py`: the ports, and what a client library does wrong. `world.py`: time,
 chance, crashes. `process.py`: the engine put together. `events.py` and `chapters.py`: what
 befalls it. `oracle.py`: what must be true at the end. `story.py`: one seed from start to end.

@@ -133,7 +133,9 @@ def hide_or_show(story: Story) -> None:
         world.tell("brokers", f"show {sorted(world.hidden)} again")
         world.hidden.clear()
     else:
-        world.hidden.add(story.hides.choice(world.topics))
+        # A hidden one without a number would get a later one than its partition has.
+        numbered = [each for p, each in enumerate(world.topics) if p in story.known(0)]
+        world.hidden.add(story.hides.choice(numbered))
         world.tell("brokers", f"do not show {sorted(world.hidden)} any more")
 
 

@@ -15,12 +15,14 @@ from streamfilter.engine.batches import inputs, micro_batches, refusals, seeding
 from streamfilter.engine.messages import changelog_header, forwarding
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.task_position import TaskPosition
-from streamfilter.index import input_table, memory
+from streamfilter.index import input_table
 from streamfilter.index.ages import Ages
 from streamfilter.index.bands import bucket_overflow as longer
-from streamfilter.index.bands import buckets
+from streamfilter.index.bands import bucket_writes, buckets, page_writes
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Changes
+from streamfilter.index.rocks.column_families import Families
+from streamfilter.index.rocks.database import STAMP
 from streamfilter.matching import batch
 from streamfilter.matching.blocking import forgetting
 from streamfilter.matching.blocking.forgetting import Forgetting, removals_of
@@ -33,12 +35,11 @@ from tests.simulator import chapters, world
 from tests.simulator.cluster.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.disk import SimIndex
 from tests.simulator.oracle import Watcher
+from tests.simulator.planted_runs import CALM, PLANTED_RUNS, only_in_worlds
 from tests.simulator.texts import SCHEME, SEED, keys_of
 
 FORGETFUL = {"cap": 1, "retentions": (Retention(documents=2, least=100),), "forgets": 0.0}
 """A world in which texts come again, forgotten, while those before are still stored."""
-CALM = dict.fromkeys(world.FAULTS, 0.0)
-"""Rates of a world in which nothing goes wrong by itself."""
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -54,12 +55,6 @@ class Planted:
     @property
     def name(self) -> str:
         return self.plant.__name__
-
-
-def only_in_worlds(patch: pytest.MonkeyPatch, **shape: Any) -> None:
-    """Let all worlds be shaped so: a bug that one seed of hundreds meets is lost by any change."""
-    real = world.draw_shape
-    patch.setattr(world, "draw_shape", lambda rng, seed: replace(real(rng, seed), **shape))
 
 
 def no_as_of_rule(patch: pytest.MonkeyPatch) -> None:
@@ -315,13 +310,13 @@ def longer_keys_are_not_restored(patch: pytest.MonkeyPatch, most: int = 0) -> No
     def write(self: Any) -> Iterator[str]:
         steps = real(self)
         while True:
-            memory.DEPTH = most
+            bucket_writes.DEPTH = most
             try:
                 waiting = next(steps)
             except StopIteration:
                 return
             finally:
-                memory.DEPTH = longer.DEPTH
+                bucket_writes.DEPTH = longer.DEPTH
             yield waiting
 
     patch.setattr(restore.Replay, "_write", write)
@@ -490,7 +485,7 @@ def copies_are_restored_without_pages(patch: pytest.MonkeyPatch) -> None:
         steps = real(self)
         while True:
             with pytest.MonkeyPatch.context() as now:
-                now.setattr(memory, "_page", lambda key, number: key)
+                now.setattr(page_writes, "page_keys", lambda keys, numbers: keys)
                 try:
                     waiting = next(steps)
                 except StopIteration:
@@ -507,10 +502,11 @@ def a_window_is_dropped_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
     def extent_of(self: Any, index: Any, *batch: Any) -> Any:
         found = real(self, index, *batch)
-        disk = index._disk.index
-        for window, following in pairwise(disk.windows):
+        for window, following in pairwise(index.windows):
             if following.first_ordinal <= found.horizon:
-                disk._parts[window].documents.clear()
+                rows = index._disk.files.families[Families.of(window.number).documents]
+                for key in [key for key in rows if key != STAMP]:
+                    del rows[key]
         return found
 
     patch.setattr(Retention, "extent_of", extent_of)
@@ -653,6 +649,7 @@ def a_window_forgets_how_far_seeds_were_read(patch: pytest.MonkeyPatch) -> None:
 PLANTED = tuple(
     Planted(plant, check, seed)
     for plant, check, seed in (
+        *PLANTED_RUNS,
         (no_as_of_rule, "later", 15),
         (index_written_before_the_commit, "ahead", 0),
         (index_written_early_and_nobody_looks, "stop", 17),

@@ -24,6 +24,7 @@ from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT
 from streamfilter.index.input_table import NUMBERS_MAX, Seed
 from streamfilter.index.protocol import Index
+from streamfilter.index.rocks.options import Memory
 from streamfilter.matching.batch import Rules
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import SEEDS_FROM, Source
@@ -133,8 +134,10 @@ class Process:
     def __post_init__(self) -> None:
         shape = self.world.shape
         widths = scheme(shape.digests).widths
+        memory = Memory(run_keys=shape.run_keys, fan=shape.fan)
         self.disks = [
-            Disk(f"{self.name}/{n}", widths=widths, cap=shape.cap) for n in range(shape.tasks)
+            Disk(f"{self.name}/{n}", widths=widths, cap=shape.cap, memory=memory)
+            for n in range(shape.tasks)
         ]
 
     @property

@@ -34,6 +34,7 @@ UPDATES = 1 << 46
 WITHIN = 1 << 48
 DIGESTS = 1 << 49
 SEEDS = 1 << 51
+WRITES, RUNS = 1 << 52, 1 << 53
 STORED = (
     ("scope /tenant",), ("agree /date",), ("scope /tenant", "agree /date"), ("also /url",),
     ("also /url",), ("agree /date", "also /url"), ("scope /tenant", "also /date", "also /url"),
@@ -42,6 +43,9 @@ STORED = (
 TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
             "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip
 """A world in which buckets split twice: nine documents fill a key and the next longer one."""
+MERGING = {"documents": 30, "batch": 3, "steps": 120, "thin": None, "tasks": 1,
+           "processes": 1, "run_keys": 5, "fan": 2}  # fmt: skip
+"""A world that lasts until runs of the index are merged, and in which processes die meanwhile."""
 BEGINNING = 1_000_000
 """Milliseconds since the epoch: when the world begins."""
 MAD = (-1, 0, 16_725_225_600_000)
@@ -136,6 +140,10 @@ class Shape:
     """What is stored beside a text: its scope, and what a match must agree in."""
     seeds: int = 0
     """Most lines of each seed; 0: there are none."""
+    run_keys: int = 5
+    """Keys that fill a run. A document has five."""
+    fan: int = 2
+    """So many runs become one."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -149,6 +157,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     ages = random.Random(seed ^ AGES)
     ageing = ages.random() < 0.4
     beside = random.Random(seed ^ DIGESTS)
+    runs = random.Random(seed ^ RUNS)
     updates = random.Random(seed ^ UPDATES).random() < 0.5
     kept, chance = draw_retentions(ages) if ageing else (UNLIMITED,), random.Random(seed ^ WITHIN)
     if ageing and chance.random() < 0.4:
@@ -176,6 +185,8 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         eager=rng.random() < 0.3,
         hot=rng.random() < 0.7,
         rates=rates,
+        run_keys=runs.choice((5, 10)),
+        fan=runs.choice((2, 3)),
     )
     if shape.tasks == 1 and random.Random(seed ^ SEVERAL).random() < 0.3:
         shape = replace(shape, several=True)
@@ -183,7 +194,11 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     if shape.tasks == 1 and not shape.digests and seeding.random() < 0.2:
         thin = shape.thin and shape.thin + 1  # each batch of a seed has a header
         shape = replace(shape, seeds=seeding.choice((1, 4, 9)), thin=thin)
-    return replace(shape, **TEMPLATE) if random.Random(seed ^ TEMPLATES).random() < 0.02 else shape
+    kind = random.Random(seed ^ TEMPLATES).random()
+    if kind < 0.02:
+        return replace(shape, **TEMPLATE)
+    faults = {**rates, "crash": rates["crash"] or 0.01, "disk_full": rates["disk_full"] or 0.1}
+    return replace(shape, **MERGING, rates=faults) if kind > 0.96 else shape
 
 
 def draw_retentions(ages: random.Random) -> tuple[Retention, ...]:
@@ -227,6 +242,8 @@ class World:
     seeds: dict[int, list[Input]] = field(default_factory=dict)
     """The documents of the seeds, by their numbers."""
     seeding: random.Random = field(init=False)
+    writes: random.Random = field(init=False)
+    """Of crashes and full disks inside of an index's write."""
     topics: list[str] = field(init=False)
     """The topic of each input partition, if they are several."""
     hidden: set[str] = field(default_factory=set)
@@ -255,6 +272,7 @@ class World:
         self.rng, self.stamps = random.Random(self.seed), random.Random(self.seed ^ STAMPS)
         self.growths = random.Random(self.seed ^ GROWTHS)
         self.seeding = random.Random(self.seed ^ SEEDS)
+        self.writes = random.Random(self.seed ^ WRITES)
         self.shape = draw_shape(self.rng, self.seed)
         self.partitions = self.shape.partitions
         self.topics = [f"m{p}" for p in range(self.partitions)]

@@ -8,7 +8,6 @@ from streamfilter.index.bands.bloom_filter import BloomFilter
 from streamfilter.index.bands.sorted_run import SortedRun, newest
 from streamfilter.similarity.columns import U64
 
-FAN = 8  # runs of a size that are merged. A look-up searches up to seven of each size
 OPEN_BITS = 32  # of the filter, for each key
 
 
@@ -17,13 +16,14 @@ class OpenRun:
     """Small runs by their size, each size's oldest first; and the rows that hold the same."""
 
     filter: BloomFilter
+    fan: int  # runs of a size that become one
     names: list[bytes] = field(default_factory=list)  # of the rows in the database
     _levels: list[list[SortedRun]] = field(default_factory=list)
 
     @classmethod
-    def of_keys(cls, keys: int) -> OpenRun:
+    def of_keys(cls, keys: int, fan: int) -> OpenRun:
         """Return an empty run, which is full with so many *keys*."""
-        return cls(BloomFilter.of_keys(keys, bits=OPEN_BITS))
+        return cls(BloomFilter.of_keys(keys, bits=OPEN_BITS), fan)
 
     def __len__(self) -> int:
         return sum(len(run) for runs in self._levels for run in runs)
@@ -42,10 +42,10 @@ class OpenRun:
         self.filter.add(keys)
 
     def add(self, name: bytes, run: SortedRun) -> None:
-        """Add what one write has changed, which row *name* holds; merge eight runs of a size."""
+        """Add what one write has changed, which row *name* holds; merge *fan* runs of a size."""
         self.names.append(name)
         level, runs = 0, [run]
-        while level < len(self._levels) and len(self._levels[level]) == FAN - 1:
+        while level < len(self._levels) and len(self._levels[level]) == self.fan - 1:
             runs = [newest([*self._levels[level], *runs])]
             self._levels[level] = []
             level += 1

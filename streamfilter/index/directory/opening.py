@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
@@ -33,6 +32,7 @@ from streamfilter.index.directory.lock_and_marker import (
 )
 from streamfilter.index.errors import CURRENT, FormatError, IndexDamaged, IndexRemoved, file_errors
 from streamfilter.index.format import BUCKET_CAP, BUCKET_CAP_MAX
+from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.index.rocks.wal_gaps import refuse_gaps
@@ -59,14 +59,17 @@ def open_index(
     with _files_of(path):
         claim(path)
         lock = Lock(path)
-        new = partial(
-            RocksIndex,
-            path / DATABASE_NAME,
-            widths=identity.widths,
-            bucket_cap=bucket_cap,
-            memory=memory,
-            on_close=lock.release,
-        )
+        bounds = memory or Memory()
+
+        def new(*, create: bool = False, ids: bool = False) -> RocksIndex:
+            return RocksIndex(
+                Database(path / DATABASE_NAME, memory=bounds, create=create, ids=ids),
+                widths=identity.widths,
+                bucket_cap=bucket_cap,
+                memory=bounds,
+                on_close=lock.release,
+            )
+
         try:
             marker = _current_marker(path)
             if marker is None:

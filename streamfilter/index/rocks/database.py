@@ -119,6 +119,10 @@ class Database:
         self.holder.refuse_child()
         return self._opened
 
+    def _batch(self) -> WriteBatch:
+        """Return an empty batch of writes; the simulator's database has another kind."""
+        return WriteBatch(raw_mode=True)
+
     def abandon(self) -> None:
         """In a forked child: keep the objects alive, so that they are neither used nor closed."""
         for each in (*self._opened.values(), *self._handles.values(), self._database):
@@ -135,7 +139,7 @@ class Database:
         self._drop_half_made()
         names = Families.of(number, ids=self.ids).names
         made = [name for name in names if name not in self._families]
-        batch = WriteBatch(raw_mode=True)
+        batch = self._batch()
         try:
             with rocks_errors(self.path):
                 for name in made:
@@ -196,7 +200,7 @@ class Database:
         Without *sync*, a power cut may lose the last writes, whole writes from the end. The
         changelog has them, and the stored progress says where to continue.
         """
-        batch, stamp = WriteBatch(raw_mode=True), self.stamp + 1
+        batch, stamp = self._batch(), self.stamp + 1
         for family in self._families:
             batch.set_default_column_family(self._handles[family])
             batch.put(STAMP, stamp.to_bytes(8, "big"))

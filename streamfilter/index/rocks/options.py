@@ -37,6 +37,7 @@ class Memory:
     front_bytes: int = 192 * MIB  # the filters of all runs, as they grow; 0: none
     share: int = 1  # how many indexes of this process share the limit of open files
     run_keys: int = 1 << 19  # recent keys of a window in RAM that fill a run. A key takes 40 bytes
+    fan: int = 8  # runs of a size that become one. A look-up searches up to seven of each size
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,28 +39,24 @@ from streamfilter.similarity.columns import Widths
 
 
 class RocksIndex(StoredIndex):
-    """`streamfilter.index.protocol.Index` on a database directory that it alone writes."""
+    """`streamfilter.index.protocol.Index` on a database that it alone writes."""
 
     def __init__(
         self,
-        path: Path,
+        store: Database,
         *,
         widths: Widths,
         bucket_cap: int,
-        memory: Memory | None = None,
-        create: bool = False,
-        ids: bool = False,
+        memory: Memory,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """Open the database at *path*; `opening.open_index` also checks its identity.
+        """Read what is in *store*, and own it; `opening.open_index` also checks its identity.
 
-        *create* makes a new database; then *ids* says whether documents can be found by id.
         *on_close* is called once, after the database has been released.
         """
         self._widths = widths
         self.bucket_cap = bucket_cap
-        memory = memory or Memory()
-        self._store = Database(path, memory=memory, create=create, ids=ids)
+        self._store = store
         self._on_close: Callable[[], None] | None = on_close
         self._owed: tuple[Progress, IndexFault] | None = None
         try:

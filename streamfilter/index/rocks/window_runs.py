@@ -28,7 +28,7 @@ from itertools import takewhile
 import numpy as np
 
 from streamfilter.index.bands.bloom_filter import BloomFilter, together
-from streamfilter.index.bands.open_run import FAN, OpenRun
+from streamfilter.index.bands.open_run import OpenRun
 from streamfilter.index.bands.run_rows import (
     BEGIN,
     BUCKET_BYTES,
@@ -36,6 +36,7 @@ from streamfilter.index.bands.run_rows import (
     RECENT,
     Directory,
     Range,
+    bits_for,
     decode_directory,
     encode_directory,
     recent_key,
@@ -125,7 +126,8 @@ class WindowRuns:
         return directory
 
     def _new_run(self) -> OpenRun:
-        return OpenRun.of_keys(self._memory.run_keys if self._memory else 1)
+        memory = self._memory or Memory(run_keys=1)  # a view searches them without a filter
+        return OpenRun.of_keys(memory.run_keys, memory.fan)
 
     @property
     def filters(self) -> list[BloomFilter | None]:
@@ -164,9 +166,10 @@ class WindowRuns:
     def all(self) -> Iterator[SortedRun]:
         """Yield all buckets that are not empty, by ranges of keys in rising order."""
         layers = self._layers
-        older = [*((layers.rows,) if layers.rows is not None else ()), *layers.paged[::-1]]
-        bits = min((READ_BITS, *(each.bits for each in older)))
-        sources: list[BucketSource] = [*older, *layers.recent[::-1]]
+        oldest = () if layers.rows is None else (layers.rows,)
+        sources: list[BucketSource] = [*oldest, *layers.paged[::-1], *layers.recent[::-1]]
+        keys = sum(map(len, sources))
+        bits = min((READ_BITS, bits_for(keys), *(each.bits for each in sources)))
         for part in range(1 << bits):
             begin, end = part << (64 - bits), (part + 1) << (64 - bits)
             yield newest([each.between(begin, end) for each in sources]).kept()
@@ -187,7 +190,7 @@ class WindowRuns:
 
         It comes before `stage`. Raises `IndexFault`: a source cannot be read; nothing has changed.
         """
-        self._seal(least=1 if newest_window else FAN)
+        self._seal(least=1 if newest_window else self._bounds.fan)
         self._begin_merges()
         if not newest_window:
             self._begin_last_merge()
@@ -236,13 +239,13 @@ class WindowRuns:
 
     def _begin_merges(self) -> None:
         """Begin a merge of the oldest runs of each level that has enough, one at a time."""
-        layers = self._layers
+        layers, fan = self._layers, self._bounds.fan
         busy = {id(source) for merge in self._merges for source in merge.sources}
         if layers.rows is not None and id(layers.rows) not in busy:
             self._start([layers.rows], level=_level(len(layers.rows), self._bounds), bottom=True)
         for level in sorted({run.info.level for run in layers.paged}):
-            runs = [run for run in layers.paged if run.info.level == level][-FAN:]
-            if len(runs) == FAN and not any(id(run) in busy for run in runs):
+            runs = [run for run in layers.paged if run.info.level == level][-fan:]
+            if len(runs) == fan and not any(id(run) in busy for run in runs):
                 bottom = runs[-1] is layers.paged[-1] and layers.rows is None
                 self._start(runs[::-1], level=level + 1, bottom=bottom)
 
@@ -323,7 +326,7 @@ def _level(keys: int, memory: Memory) -> int:
     """Return the level of a run of so many *keys*."""
     level, size = 0, memory.run_keys
     while size < keys:
-        level, size = level + 1, size * FAN
+        level, size = level + 1, size * memory.fan
     return level
 
 
