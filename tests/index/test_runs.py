@@ -25,6 +25,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import window_runs
+from streamfilter.index.rocks.paged_run import PagedRun
 from streamfilter.index.rocks.run_merge import Merge
 from streamfilter.index.rocks.window_runs import WindowRuns
 from streamfilter.similarity.columns import Widths
@@ -179,6 +180,48 @@ def test_a_reader_in_another_thread_finds_pages_that_a_merge_replaces_meanwhile(
     index._store.get = get
     assert index.probe(asked).ordinals.tolist() == wanted.probe(asked).ordinals.tolist()
     assert met
+    index.close()
+
+
+def whole_run(index: Any, number: int, keys: Any, ordinal: int) -> PagedRun:
+    """Write a run of buckets, each with one document, in one piece."""
+    lists = Lists(*(np.full(len(keys), value, np.int64) for value in (1, ordinal, 0)))
+    merge = Merge(index._store, FAMILY, number, level=0, sources=[run_of(keys, lists)],
+                  bottom=True, filter_=None)  # fmt: skip
+    pieces_of(index, merge, len(keys) + 1)
+    return merge.run()
+
+
+def pieces_of(index: Any, merge: Merge, keys: int) -> list[tuple[int, int]]:
+    """Write all pieces, of *keys* each; return how many buckets and bytes each has."""
+    pieces = []
+    while not merge.complete:
+        entries = Entries()
+        merge.put_piece(entries, keys)
+        index._store.write(entries)
+        merge.written()
+        rows = entries.values.get(FAMILY, [])
+        pieces.append((sum(int.from_bytes(row[:4], "little") for row in rows), sum(map(len, rows))))
+    return pieces
+
+
+def test_a_merge_moves_no_more_in_a_batch_than_its_share_however_unlike_its_runs_are(tmp_path):
+    index, rng = opened(tmp_path / "state"), np.random.default_rng(7)
+    large = np.unique(rng.integers(0, 1 << 64, 60_000, np.uint64))
+    small = np.unique(np.concatenate((large[:9], rng.integers(0, 1 << 64, 50, np.uint64))))
+    older, newer = whole_run(index, 1, large, 5), whole_run(index, 2, small, 6)
+    merge = Merge(index._store, FAMILY, 3, level=1, sources=[older, newer], bottom=True,
+                  filter_=None)  # fmt: skip
+    share, spread = 1_000, 300  # the keys of pages vary
+    pieces = pieces_of(index, merge, share)
+    buckets, sizes = zip(*pieces, strict=True)
+    assert max(buckets) < share + spread
+    assert max(sizes) < 20 * (share + spread)
+    both = np.union1d(large, small)
+    assert sum(buckets) == len(both)
+    found, lists = merge.run().find(both)
+    assert len(found) == len(both)
+    assert lists.ordinals.tolist() == np.where(np.isin(both, small), 6, 5).tolist()
     index.close()
 
 

@@ -63,11 +63,6 @@ class SortedRun:
         nothing = np.zeros(0, np.uint64)
         return cls.of(nothing, nothing, nothing)
 
-    @property
-    def bits(self) -> int:
-        """Return 31: any range of keys can be cut out (`paged_run.PagedRun.bits`)."""
-        return 31
-
     def __len__(self) -> int:
         return len(self.keys)
 

@@ -55,9 +55,10 @@ class PagedRun:
         return held[found], run.lists(places)
 
     def between(self, begin: int, end: int) -> SortedRun:
-        """Return the buckets from key *begin* on and below *end*, which are edges of pages."""
+        """Return the buckets from key *begin* on and below *end*."""
         shift = 64 - self.bits
-        return self._pages(page_names(self.info.number, np.arange(begin >> shift, end >> shift)))
+        pages = np.arange(begin >> shift, (end - 1 >> shift) + 1)
+        return self._pages(page_names(self.info.number, pages)).between(begin, end)
 
     def _pages(self, names: list[bytes]) -> SortedRun:
         values = self.store.get(self.family, names)
@@ -79,11 +80,6 @@ class StoredRows:
 
     store: Database
     family: str
-
-    @property
-    def bits(self) -> int:
-        """Return 31: any range of keys can be read."""
-        return 31
 
     def __len__(self) -> int:
         known = self.store.figure(self.family, "estimate-num-keys")

@@ -31,10 +31,6 @@ KEY_BITS = 64
 class BucketSource(Protocol):
     """Something that holds buckets by their keys."""
 
-    @property
-    def bits(self) -> int:
-        """Return how many upper bits name the smallest ranges of keys that can be read."""
-
     def __len__(self) -> int: ...
 
     def between(self, begin: int, end: int) -> SortedRun:
@@ -65,8 +61,7 @@ class Merge:
         self._fill = filter_ is not None and not filter_.keys
         self._size = sum(map(len, sources))
         self.bits = bits_for(self._size)
-        self._unit_bits = min(self.bits, *(each.bits for each in sources))
-        self._next = 0  # the first unit that is not written
+        self._next = 0  # the first page that is not written
         self._keys = 0  # that were written
         self._credit = 0.0  # keys that a next piece may have beside its own
         self._staged = (0, 0, 0.0)
@@ -74,20 +69,20 @@ class Merge:
     @property
     def bound(self) -> int:
         """Return the first key that is not written."""
-        return self._next << (KEY_BITS - self._unit_bits)
+        return self._next << (KEY_BITS - self.bits)
 
     @property
     def complete(self) -> bool:
         """Return whether all pieces are written."""
-        return self._next == 1 << self._unit_bits
+        return self._next == 1 << self.bits
 
     def put_piece(self, entries: Entries, keys: float) -> None:
         """Put the rows of about the next *keys* keys; `written` takes note of them."""
-        units, each = 1 << self._unit_bits, max(1.0, self._size / (1 << self._unit_bits))
-        count = min(int((self._credit + keys) / each), units - self._next)
+        pages, each = 1 << self.bits, max(1.0, self._size / (1 << self.bits))
+        count = min(int((self._credit + keys) / each), pages - self._next)
         if not self._next:
             entries.delete_range(self.family, run_range(self.number, self.number))
-        shift = KEY_BITS - self._unit_bits
+        shift = KEY_BITS - self.bits
         begin, end = self._next << shift, (self._next + count) << shift
         self._staged = self._next, 0, self._credit + keys
         if not count:

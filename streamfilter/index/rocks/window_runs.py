@@ -168,8 +168,7 @@ class WindowRuns:
         layers = self._layers
         oldest = () if layers.rows is None else (layers.rows,)
         sources: list[BucketSource] = [*oldest, *layers.paged[::-1], *layers.recent[::-1]]
-        keys = sum(map(len, sources))
-        bits = min((READ_BITS, bits_for(keys), *(each.bits for each in sources)))
+        bits = min(READ_BITS, bits_for(sum(map(len, sources))))
         for part in range(1 << bits):
             begin, end = part << (64 - bits), (part + 1) << (64 - bits)
             yield newest([each.between(begin, end) for each in sources]).kept()
