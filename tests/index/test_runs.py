@@ -320,13 +320,14 @@ def test_rows_of_format_2_become_runs_with_the_writes(tmp_path: Path, monkeypatc
     monkeypatch.setattr(window_runs, "ROWS_AT_ONCE", 100)
     model = model_after(40)
     format_2(tmp_path / "0", model)
-    copy, kept = tmp_path / "0", list[bool]()
+    copy, kept, passing = tmp_path / "0", list[bool](), list[float]()
     index = opened(copy)
     assert list(index.dump()) == list(model.dump())
     for number in range(40, 70):
         index.apply(changes(number))
         model.apply(changes(number))
         kept.append(runs_of(index)._layers.rows is not None)
+        passing.append(index.usage().properties["front_pass_rate"])
         asked = keys_at(number % 40)
         assert index.probe(asked).ordinals.tolist() == model.probe(asked).ordinals.tolist()
         if number == 43:
@@ -334,6 +335,7 @@ def test_rows_of_format_2_become_runs_with_the_writes(tmp_path: Path, monkeypatc
             index.close()
             index = opened(copy)
             assert list(index.dump()) == list(model.dump())
+        assert max(passing) < 0.02, "more memory would not help, so MissFilterSmall must not fire"
     assert kept[0]
     assert not kept[-1]
     assert not any(len(key) == 8 for key, _ in index._store.items(FAMILY))

@@ -212,7 +212,6 @@ class DictionaryDatabase(Database):
         tuning: Any = SimpleNamespace(bands=None, documents=None, ids=None, small=None)
         self._database, self._opened, self._handles, self._tuning = handle, opened, handles, tuning
         self._retired, self._half_made, self._unsure = [], set(), True
+        batch: Any = Batch
+        self._batch = batch
         self.stamp = self._settled(None, writes=True)
-
-    def _batch(self) -> Any:
-        return Batch()

@@ -11,6 +11,7 @@ import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -87,6 +88,7 @@ class Database:
             self._opened = {name: database.get_column_family(name) for name in names}
             self._handles = {name: database.get_column_family_handle(name) for name in names}
         self._database, self.holder = database, Holder(str(path))
+        self._batch = partial(WriteBatch, raw_mode=True)
         abandon_in_children(self)
         self.ids = keep_ids(names)
         self._retired: list[str] = []
@@ -118,10 +120,6 @@ class Database:
         """Return the open families. Every use goes through here, to refuse a forked child."""
         self.holder.refuse_child()
         return self._opened
-
-    def _batch(self) -> WriteBatch:
-        """Return an empty batch of writes; the simulator's database has another kind."""
-        return WriteBatch(raw_mode=True)
 
     def abandon(self) -> None:
         """In a forked child: keep the objects alive, so that they are neither used nor closed."""

@@ -131,9 +131,11 @@ class WindowRuns:
 
     @property
     def filters(self) -> list[BloomFilter | None]:
-        """Return the filters of all layers; None: every key passes."""
-        rows: list[BloomFilter | None] = [None] if self._layers.rows is not None else []
-        return [*self._layers.filters, *(run.filter for run in self._layers.paged), *rows]
+        """Return the filters of all runs; None: every key passes.
+
+        Rows of format 2 have none until they are converted. More memory would not help them.
+        """
+        return [*self._layers.filters, *(run.filter for run in self._layers.paged)]
 
     @property
     def paged(self) -> tuple[PagedRun, ...]:
