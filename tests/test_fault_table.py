@@ -1,4 +1,4 @@
-"""The table "What happens when …", held to the code: its rows, words, codes, metrics and tests."""
+"""The tables of faults and of symptoms, held to the code: their words, codes, metrics and tests."""
 
 import ast
 import re
@@ -14,21 +14,15 @@ from streamfilter.stops import ExitCode
 from tests.support.texts import ROOT, section
 
 TABLE = section("What happens when …")
-HELD = section("What holds the table of faults")
-ROWS = [
-    (number, fault, seen, do, held)
-    for (number, fault, seen, do), (same, held) in zip(
-        re.findall(r'^\| <a id="row-\d+"></a>(\d+)\. \*\*(.*?)\*\* (.*) \| (.*) \|$', TABLE, re.M),
-        re.findall(r"^\| \[(\d+)\]\([^)]*\) \| .*? \| (.*) \|$", HELD, re.M),
-        strict=True,
-    )
-    if number == same
-]
-"""(number, fault, what is seen, what to do, what holds it)"""
+SYMPTOMS = section("What you see")
+ROWS = re.findall(r'^\| <a id="row-(\d+)"></a>\1\. \*\*(.*?)\*\* (.*) \| (.*) \|$', TABLE, re.M)
+"""(number, fault, what is seen, what holds it)"""
 SEEN = sorted({word for row in ROWS for word in re.findall(r"`([^`]+)`", row[2])})
 QUOTED = [word for word in SEEN if word.startswith('"')]
 NAMED = [word for word in SEEN if not word.startswith('"')]
-TESTS = sorted(set(re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)( \(long\))?", HELD)))
+CURED = re.findall(r"^\| (.+) \| [^|]+ \|$", SYMPTOMS, re.M)
+"""What is seen, in each row that says what to do."""
+TESTS = sorted(set(re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)( \(long\))?", TABLE)))
 HOLE = "\0"
 """What an f-string fills in."""
 
@@ -36,9 +30,8 @@ HOLE = "\0"
 def test_every_row_of_the_matrix_is_there_once_and_whole():
     assert [int(row[0]) for row in ROWS] == list(range(1, len(ROWS) + 1))
     for row in ROWS:
-        assert len(row) == 5, row
         assert all(row), row
-        assert re.search(r"\[test_\w+\]\(\w", row[4]), row
+        assert re.search(r"\[test_\w+\]\(\w", row[3]), row
 
 
 @pytest.mark.parametrize(("name", "path", "long"), TESTS)
@@ -73,9 +66,20 @@ def test_what_is_quoted_is_said_by_the_code(phrase):
     assert any(wanted.search(text) for text in said())
 
 
+def test_every_line_of_the_log_in_the_matrix_leads_to_its_cure_and_no_other_is_listed():
+    assert {word for seen in CURED for word in re.findall(r'`("[^`]+")`', seen)} == set(QUOTED)
+
+
+def test_every_state_and_every_exit_code_has_one_row_with_its_cure():
+    states = [state for seen in CURED for state in re.findall(r'<a id="state-.*?`(.*?)`', seen)]
+    assert sorted(states) == sorted(State)
+    codes = [int(code) for seen in CURED for code in re.findall(r'<a id="exit-.*?exit (\d+)', seen)]
+    assert sorted(codes) == sorted([1, *ExitCode])
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_what_a_row_quotes_is_asked_for_by_its_tests(row):
-    files = {path for _, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", row[4])}
+    files = {path for _, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", row[3])}
     asked = "".join((ROOT / "tests" / path).read_text() for path in sorted(files))
     for phrase in re.findall(r'`"([^`]+)"`', row[2]):
         assert max(phrase.split("…"), key=len).strip(" :") in asked, phrase

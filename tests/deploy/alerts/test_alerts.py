@@ -57,7 +57,7 @@ def test_an_alert_says_how_bad_it_is_and_where_its_runbook_is(alert):
     assert alert["annotations"]["summary"]
     name = alert["alert"].lower()
     assert alert["annotations"]["runbook_url"] == f"{runbooks.BASE}#{name}"
-    assert f'<a id="{name}"></a>' in TEXTS["deploy/README.md"]
+    assert f'<a id="{name}"></a>{alert["alert"]} |' in TEXTS["deploy/README.md"]
 
 
 def test_all_alerts_link_to_the_page_that_an_operator_names(tmp_path, monkeypatch):
