@@ -1,6 +1,8 @@
 """``pairs``: all near-duplicates of a file or of an index, as pairs and as clusters."""
 
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +11,25 @@ import click
 from streamfilter.commands.options import (
     Named,
     as_json,
+    completed_files,
     dead_letter_option,
     inputs_argument,
     load,
-    output_option,
     over_files,
     progress,
 )
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.commands.states import failing
+from streamfilter.files.answers import NAMES, TableWriter, answer_file, is_table
 from streamfilter.files.discovery import KINDS, Discovery, discover, discover_stored
+from streamfilter.files.run import check_paths
 from streamfilter.files.summary import all_broken
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.inquiry.indexes import opened
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
 
+PRINTED = ("text", "json")
 OF_AN_INDEX = ("threshold", "files", "overrides")
 
 EPILOG = """\b
@@ -32,6 +37,7 @@ Examples:
   streamfilter pairs news.jsonl
   streamfilter pairs news.jsonl.gz --text /body --threshold 0.7 --clusters
   streamfilter pairs poems.jsonl --shingle char:3 -o json
+  streamfilter pairs pages.parquet --text /body --id /url -o pairs.parquet
   streamfilter pairs --state memory/ --threshold 0.7
 \b
 A cluster is a star: each member is similar to the centre, its first document. Members need not be
@@ -59,6 +65,14 @@ class _Pairs(click.Command):
         return super().parse_args(ctx, spelled)
 
 
+def _form(_: click.Context, option: click.Parameter, value: str) -> str:
+    """Return text, json, or the name of a file for a table; refuse any other name."""
+    if value in PRINTED or is_table(value):
+        return value
+    named = f"{value!r}: use {' or '.join(PRINTED)}, or a file named {NAMES}"
+    raise click.BadParameter(named, param=option)
+
+
 @click.command(cls=_Pairs, epilog=EPILOG)
 @inputs_argument("[INPUT...]")
 @click.option("--state", metavar="DIR", type=Named(path_type=Path),
@@ -68,7 +82,10 @@ class _Pairs(click.Command):
               help="Print clusters instead of pairs; stars by default.")  # fmt: skip
 @dead_letter_option
 @similarity_options
-@output_option
+@click.option("--output", "-o", callback=_form, default=PRINTED[0], metavar="[text|json|FILE]",
+              shell_complete=completed_files,
+              help="The answer on standard output as text or JSON, or as a table in FILE, by its "
+                   f"name: {NAMES}.")  # fmt: skip
 def command(
     inputs: tuple[str, ...], state: Path | None, clusters: str | None, dead_letter: str | None,
     output: str, **similarity: Any,
@@ -78,20 +95,24 @@ def command(
         raise click.UsageError("give files, or --state DIR of an index")
     if state is not None:
         given = dict(similarity, dead_letter=dead_letter)
-        _tell(_stored(state, given, clusters or KINDS[0]), clusters, output)
+        with _answering(clusters, output) as tell:
+            tell(_stored(state, given, clusters or KINDS[0]))
         return
-    with INTERRUPTION.listening():
-        config = config_of(similarity, inputs)
-        with over_files("comparing", inputs) as advanced:
-            found = discover(
-                config,
-                inputs,
-                seed=seed_of(similarity, config),
-                dead_letter=dead_letter,
-                clusters=clusters or KINDS[0],
-                advanced=advanced,
-            )
-    _tell(found, clusters, output)
+    if output not in PRINTED:
+        check_paths(inputs, [each for each in (output, dead_letter) if each is not None])
+    with _answering(clusters, output) as tell:
+        with INTERRUPTION.listening():
+            config = config_of(similarity, inputs)
+            with over_files("comparing", inputs) as advanced:
+                found = discover(
+                    config,
+                    inputs,
+                    seed=seed_of(similarity, config),
+                    dead_letter=dead_letter,
+                    clusters=clusters or KINDS[0],
+                    advanced=advanced,
+                )
+        tell(found)
     if found.broken and not found.documents:
         raise all_broken(found.broken)
 
@@ -114,10 +135,28 @@ def _stored(state: Path, given: dict[str, Any], clusters: str) -> Discovery:
         return discover_stored(indexes, clusters=clusters, advanced=advanced)
 
 
-def _tell(found: Discovery, clusters: str | None, output: str) -> None:
+@contextmanager
+def _answering(clusters: str | None, output: str) -> Iterator[Callable[[Discovery], None]]:
+    """Open the file *output* before any work; yield the function that answers what was found."""
+    if output in PRINTED:
+        yield partial(_print, clusters, output)
+        return
+    with answer_file(output) as write:
+        yield partial(_write, clusters, write)
+
+
+def _print(clusters: str | None, output: str, found: Discovery) -> None:
     if output == "json":
         standard.answer(as_json(found))
         return
     for line in found.clusters_as_text() if clusters else found.pairs_as_text():
         standard.answer(line)
+    standard.say(found.summary())
+
+
+def _write(clusters: str | None, write: TableWriter, found: Discovery) -> None:
+    if clusters:
+        found.write_clusters(write)
+    else:
+        found.write_pairs(write)
     standard.say(found.summary())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, cast
 
 from streamfilter.assembly import crew_for, policy_for, sketcher_for
@@ -13,6 +14,7 @@ from streamfilter.collection.clusters import CLUSTERS, Cluster
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Pair
 from streamfilter.collection.rows import chunks
 from streamfilter.config.configuration import Config
+from streamfilter.files.answers import TableWriter
 from streamfilter.files.inputs import check_evidence, documents_of, refuse
 from streamfilter.files.outputs import OutputFile
 from streamfilter.files.run import check_paths, no_progress
@@ -30,6 +32,8 @@ from streamfilter.stops import counted
 
 KINDS = tuple(CLUSTERS)
 """Kinds of clusters; the first one is the usual one."""
+PAIR_COLUMNS = {"id": str, "other": str, "similarity": float, "same_text": bool, "same_field": str}
+"""Columns of a table of pairs, as `Pair` names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,15 @@ class Discovery:
         """Yield a line for each cluster, its centre first."""
         for each in self.clusters:
             yield "\t".join(map(inline, (each.centre, *each.members)))
+
+    def write_pairs(self, write: TableWriter) -> None:
+        """Write a row for each pair."""
+        write(PAIR_COLUMNS, map(attrgetter(*PAIR_COLUMNS), self.pairs))
+
+    def write_clusters(self, write: TableWriter) -> None:
+        """Write a row for each document in a cluster, the centre too."""
+        rows = ((each.centre, id) for each in self.clusters for id in (each.centre, *each.members))
+        write({"centre": str, "id": str}, rows)
 
     def summary(self) -> str:
         """Return the counts as a line."""

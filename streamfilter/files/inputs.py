@@ -13,6 +13,7 @@ from glob import escape, glob, has_magic
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 from streamfilter.assembly import reader_for
@@ -91,12 +92,16 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
         whole = values and not any(path[:1] == (EACH,) for path in reader.paths)
         limit = reader.limits.document_bytes
         return InputFile(path, name=name, limit=limit, json_values=whole)
+    return cast(Input, module_of(format, path).table(path, reader, name=name))
+
+
+def module_of(format: str, path: str) -> ModuleType:
+    """Return the module of a format of rows, for *path*; raise `MissingExtra` without its extra."""
     try:
-        module = import_module(f"streamfilter.files.formats.{format}")
+        return import_module(f"streamfilter.files.formats.{format}")
     except ModuleNotFoundError as error:
         what = f"{path}: a file of format {format}"
         raise MissingExtra(what, needs=(error.name or format).split(".")[0], extra=format) from None
-    return cast(Input, module.table(path, reader, name=name))
 
 
 @contextmanager

@@ -1,9 +1,14 @@
 """``pairs``: discovery over a file, by the truth of plain sets."""
 
+import csv
+import gzip
+import io
 import json
 import random
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from streamfilter.cli import main
@@ -92,6 +97,77 @@ def test_components_are_all_that_hangs_together_and_a_file_behind_clusters_is_a_
     stars = [line.split("\t") for line in out.splitlines()]
     assert len(stars) > len(clusters), "a chain is several stars"
     assert run(capsys, "pairs", path, "--clusters=rings")[0] == 64
+
+
+READERS = {
+    "p.csv": lambda path: [*csv.DictReader(path.open(newline=""))],
+    "p.tsv": lambda path: [*csv.DictReader(path.open(newline=""), delimiter="\t")],
+    "p.csv.gz": lambda path: [
+        *csv.DictReader(io.StringIO(gzip.decompress(path.read_bytes()).decode(), newline=""))
+    ],
+    "p.jsonl": lambda path: [json.loads(line) for line in path.read_text().splitlines()],
+    "p.parquet": lambda path: pq.read_table(path).to_pylist(),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_table_has_a_row_for_each_pair_or_for_each_document_in_a_cluster(capsys, tmp_path, name):
+    texts = [*stories(5), *stories(6)]
+    texts[:300] = [(f'{id_},"\r\x00\n\té', text) for id_, text in texts[:300]]
+    path, table = write(tmp_path / "in.jsonl", texts), tmp_path / name
+    found = json.loads(run(capsys, "pairs", path, "-o", "json")[1])
+    code, out, err = run(capsys, "pairs", path, "-o", str(table))
+    assert (code, out) == (0, "")
+    assert "600 documents: " in err
+    rows = READERS[name](table)
+    assert [*rows[0]] == ["id", "other", "similarity", "same_text", "same_field"]
+    typed = [
+        each | {"similarity": float(each["similarity"]), "same_text": str(each["same_text"])}
+        for each in rows
+    ]
+    expected = [{"same_field": ""} | e | {"same_text": str(e["same_text"])} for e in found["pairs"]]
+    assert typed == expected
+    assert run(capsys, "pairs", path, "--clusters", "-o", str(table))[0] == 0
+    assert [(each["centre"], each["id"]) for each in READERS[name](table)] == [
+        (each["centre"], id_)
+        for each in found["clusters"]
+        for id_ in (each["centre"], *each["members"])
+    ]
+
+
+def test_a_table_without_a_pair_has_its_columns_and_a_failed_run_leaves_the_table_alone(
+    capsys, tmp_path
+):
+    path, table = write(tmp_path / "in.jsonl", [("a", "one text alone")]), tmp_path / "p.parquet"
+    assert run(capsys, "pairs", path, "-o", str(table))[0] == 0
+    assert pq.read_table(table).schema.field("similarity").type == pa.float64()
+    before = table.read_bytes()
+    (tmp_path / "broken.jsonl").write_text("no record\n")
+    broken = ["pairs", str(tmp_path / "broken.jsonl")]
+    assert run(capsys, *broken, "-o", str(table))[0] == 65
+    assert {each.name for each in tmp_path.iterdir()} == {"in.jsonl", "p.parquet", "broken.jsonl"}
+    assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pairs.xlsx", "use text or json, or a file named .csv, .tsv, .parquet or .jsonl"),
+        ("pairs.avro", "use text or json, or a file named"),
+        ("", "use text or json, or a file named"),
+        ("none/pairs.csv", "cannot write"),
+        ("in.jsonl", "is given twice"),
+    ],
+)
+def test_a_table_that_cannot_be_written_is_refused_before_any_work(
+    capsys, tmp_path, monkeypatch, name, said
+):
+    write(tmp_path / "in.jsonl", stories(5))
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "pairs", "in.jsonl", "-o", name)
+    assert (code, out) == (64, "")
+    assert said in err
+    assert [each.name for each in tmp_path.iterdir()] == ["in.jsonl"]
 
 
 def test_one_id_may_come_twice_and_the_lines_are_a_truth_file(capsys, tmp_path):

@@ -11,7 +11,9 @@ do not begin a new row.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain, count, islice
 
@@ -133,6 +135,25 @@ class CsvTable(InputFile):
 
 
 table = CsvTable
+
+
+def write_table(
+    output: OutputFile, path: str, columns: Iterable[str], rows: Iterable[Sequence[object]]
+) -> None:
+    """Write *columns* and *rows* to *output*, with tabs if *path* is named ``.tsv``."""
+    text = io.StringIO(newline="")
+    # All texts are quoted: the module would leave a lone carriage return bare.
+    writer = csv.writer(
+        text,
+        delimiter="\t" if ".tsv" in os.path.basename(path).lower() else ",",
+        quoting=csv.QUOTE_NONNUMERIC,
+        lineterminator="\n",
+    )
+    for row in chain([[*columns]], rows):
+        writer.writerow(row)
+        output.append(text.getvalue().encode())
+        text.seek(0)
+        text.truncate()
 
 
 class RowLines:

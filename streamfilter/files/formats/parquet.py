@@ -12,7 +12,7 @@ limit: an output's row group has as many rows, whatever they unpack to.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +42,8 @@ _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 """Type of the offsets in a text column, by the column's type."""
 _PLAIN = {pa.string(): str, pa.large_string(): str, pa.int32(): int, pa.int64(): int}
 """Python type of a column's values if it has no nulls."""
+_ARROW = {str: pa.string(), float: pa.float64(), bool: pa.bool_()}
+"""Type of a column of an answer, by the Python type of its values."""
 _FLAT = {*_PLAIN, pa.float32(), pa.float64(), pa.bool_()}  # types whose values are cheap to convert
 
 
@@ -306,6 +308,15 @@ class RowGroups:
         if self._rows:
             self._write(self._rows)
         self._writer.close()
+
+
+def write_table(
+    output: OutputFile, _: str, columns: dict[str, type], rows: Iterable[Sequence[Any]]
+) -> None:
+    """Write *columns*, with their Python types, and *rows* to *output*."""
+    schema = pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
+    values = [*zip(*rows, strict=True)] or [()] * len(columns)
+    pq.write_table(pa.table([*map(pa.array, values, schema.types)], schema), _Sink(output))
 
 
 class _Sink:
