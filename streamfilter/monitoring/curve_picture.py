@@ -4,6 +4,7 @@ Matplotlib draws it, so the formats are SVG, PNG and PDF. The same numbers give 
 """
 
 import io
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ def require_matplotlib() -> None:
         import matplotlib  # noqa: F401 (large: imported only where a picture is drawn)
     except ModuleNotFoundError:
         raise MissingExtra("--plot", needs="matplotlib", extra="plot") from None
+    # At its first import it logs that it has listed the fonts.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,8 @@ def picture(
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
         figure.suptitle(title)
+        axes.set_title(subtitle, fontsize="small")  # two intervals fit in the width
         axes.set(
-            title=subtitle,
             xlabel="Jaccard similarity",
             ylabel="share of the pairs that share a key",
         )
