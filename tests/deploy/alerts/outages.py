@@ -25,6 +25,7 @@ class Process:
     state: Callable[[int], str] = lambda minute: "standby"
     consumed: Callable[[int], float] = lambda minute: 0.0
     lag: Callable[[int], float] = lambda minute: float("nan")
+    started: Callable[[int], float] = lambda minute: 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,9 @@ def _shown(instance: str, process: Process) -> list[tuple[str, str, Minutes]]:
     def share(part: float) -> Minutes:
         return here(lambda minute: part * process.consumed(minute))
 
+    def working(value: float) -> Minutes:
+        return here(lambda minute: value * (process.state(minute) == "running"))
+
     def up(minute: int) -> float | None:
         return float(process.answers(minute)) if process.scraped(minute) else None
 
@@ -98,6 +102,14 @@ def _shown(instance: str, process: Process) -> list[tuple[str, str, Minutes]]:
         ("streamfilter_transactions_total", f'{labels}, outcome="fenced"', here(lambda _: 0)),
         ("streamfilter_scheme_info", f'{labels}, scheme="a1b2c3d4"', here(lambda _: 1)),
         ("streamfilter_index_documents", labels, here(lambda _: 50_000)),
+        ("streamfilter_assigned_partitions", labels, working(12)),
+        ("streamfilter_paused_partitions", f'{labels}, reason="disk"', here(lambda _: 0)),
+        ("streamfilter_build_info", f'{labels}, version="1"', here(lambda _: 1)),
+        ("process_start_time_seconds", labels, here(process.started)),
+        ("streamfilter_role", f'{labels}, role="alone"', here(lambda _: 1)),
+        ("streamfilter_role", f'{labels}, role="edge"', here(lambda _: 0)),
+        ("streamfilter_edge_waiting_seconds", labels, here(lambda _: float("nan"))),
+        ("streamfilter_judge_busy_ratio", labels, here(lambda _: float("nan"))),
     ]
     for state in STATES:
         shown = here(lambda minute, state=state: float(process.state(minute) == state))
@@ -162,7 +174,22 @@ def _restarted(process: Process) -> Process:
     def answers(minute: int) -> bool:
         return not OUT <= minute < back
 
-    return Process(answers, state=process.state, consumed=consumed, lag=process.lag)
+    def started(minute: int) -> float:
+        return float(minute >= back)
+
+    return Process(
+        answers, state=process.state, consumed=consumed, lag=process.lag, started=started
+    )
+
+
+def _crashing(process: Process) -> Process:
+    """From a minute on it ends every ten minutes, and is back two minutes later."""
+    return Process(
+        lambda minute: minute < OUT or (minute - OUT) % 10 >= 2,
+        state=process.state,
+        lag=process.lag,
+        started=lambda minute: max(0, minute - OUT + 10) // 10,
+    )
 
 
 def _sleepless(process: Process) -> Process:
@@ -176,6 +203,7 @@ def _sleepless(process: Process) -> Process:
 
 QUIET: frozenset[str] = frozenset()
 PAGED = frozenset({"NobodyWorks", "Down"})
+UNREAD = frozenset({"PartitionsUnread"})
 SOON, LATE = OUT + 8, OUT + 240
 
 STORIES = (
@@ -203,12 +231,17 @@ STORIES = (
     Story(
         "one of two does not answer, and no process takes over",
         _gone(WORKING, forgotten=False), STANDING_BY,
-        {OUT + 4: QUIET, SOON: PAGED, LATE: PAGED},
+        {OUT + 4: QUIET, SOON: PAGED, LATE: PAGED | UNREAD},
     ),
     Story(
         "both restart",
         _restarted(WORKING), _restarted(STANDING_BY),
         dict.fromkeys((OUT + 1, OUT + 4, SOON, OUT + 20, LATE), QUIET),
+    ),
+    Story(
+        "the only one that works ends again and again",
+        _crashing(WORKING), STANDING_BY,
+        {OUT + 4: QUIET, OUT + 45: frozenset({"CrashLoop"}), LATE: frozenset({"CrashLoop"})},
     ),
     Story(
         "no traffic at night",

@@ -4,6 +4,7 @@ Nothing is changed but clocks and addresses: minutes are a second or two here.
 """
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -14,11 +15,13 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+import yaml
 
 from deploy.composition import Service, services
 from deploy.local.node import free_ports
 from deploy.translation import Translation
 from streamfilter.demo.running_filter import Child
+from tests.deploy.alerts.test_alerts import ALERTS
 from tests.deploy.tools import accepted, tool
 
 ROUTES = Path(__file__).parents[3] / "deploy" / "alertmanager" / "alertmanager.yml"
@@ -155,6 +158,15 @@ def test_an_outage_is_one_page_and_who_is_silent_after_it_a_ticket(pager, ports)
     ticket = tickets[0]
     assert ticket["annotations"]["runbook_url"] == "deploy/README.md#streamfilterdown"
     assert ticket["annotations"]["summary"].endswith("does not answer")
+
+
+def test_what_mutes_and_what_is_muted_are_alerts_of_ours():
+    names = {alert["alert"] for alert in ALERTS}
+    for rule in yaml.safe_load(ROUTES.read_text())["inhibit_rules"]:
+        for (matcher,) in (rule["source_matchers"], rule["target_matchers"]):
+            pattern = matcher.partition("=")[2].lstrip("~").strip('"')
+            for each in re.sub(r".*\((.*)\)", r"\1", pattern).split("|"):
+                assert any(re.search(f"{each}$", name) for name in names), each
 
 
 def test_alertmanagers_own_tool_accepts_the_routes_as_they_are():
