@@ -28,7 +28,8 @@ from streamfilter.similarity.statistics.shape import MissesRecall, Shape, plan, 
 from streamfilter.stops import ConfigError, Problem
 
 SHINGLES = 170  # of a document of 1 kB
-RATE_MAX, SIZE_MAX = 1e9, 1 << 30
+RATE_MAX, SIZE_MAX, SHINGLES_MAX = 1e9, 1 << 30, 1 << 30
+DOCUMENTS_MAX = 10**15
 Spread = list[tuple[float, float]]
 
 
@@ -98,12 +99,12 @@ def rate_of(_context: click.Context, _option: click.Parameter, value: float | No
               help="Documents a second: shows the size of an index for them.")  # fmt: skip
 @click.option("--retention", callback=duration_of, metavar="T",
               help="With --rate: how long a document is remembered, such as 30d.")  # fmt: skip
-@click.option("--documents", type=click.IntRange(1), metavar="N",
+@click.option("--documents", type=click.IntRange(1, DOCUMENTS_MAX), metavar="N",
               help="Most documents that are remembered.")  # fmt: skip
 @click.option("--size", type=click.IntRange(1, SIZE_MAX), metavar="B",
               help="With --rate: mean bytes of a record. Shows how many processes the load needs, "
                    "and in which roles.")  # fmt: skip
-@click.option("--shingles", type=click.IntRange(1), metavar="K",
+@click.option("--shingles", type=click.IntRange(1, SHINGLES_MAX), metavar="K",
               help="Mean number of shingles of a document.  "
                    f"[default: {SHINGLES}; with --size a {BYTES_OF_A_SHINGLE}th of it]"
               )  # fmt: skip
@@ -194,7 +195,7 @@ def _capacity(
 ) -> Capacity | None:  # fmt: skip
     """Return the capacity of the requested memory; None if none is requested.
 
-    Raises `click.UsageError`: it would grow for ever, or a rate is missing.
+    Raises `click.UsageError`: it would grow for ever, a rate is missing, or no index is so large.
     """
     if retention is not None and rate is None:
         raise click.UsageError("--retention needs --rate: how many documents come in that time")
@@ -203,6 +204,11 @@ def _capacity(
             "an index of a --rate alone grows for ever; give --retention, or --documents"
         )
     most = remembered(rate=rate, retention=retention, most=documents)
+    if most is not None and not 1 <= most <= DOCUMENTS_MAX:
+        raise click.UsageError(
+            f"{most:,} documents come in that time; give a --rate and --retention of 1 to "
+            f"{DOCUMENTS_MAX:,}"
+        )
     memory = memory_for(config)
     return None if most is None else capacity(shape, most, shingles=shingles, memory=memory)
 

@@ -190,7 +190,7 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     [
         (50, 1_024, "one process", 1),
         (20_000, 1_024, "edges and a judge", 2),
-        (20_000, 10_240, "scopes", 5),
+        (20_000, 10_240, "scopes", 3),
         (1e9, 1, "scopes", 50_000),
     ],
 )
@@ -229,6 +229,10 @@ def test_plan_refuses_a_memory_that_has_no_end_or_is_none(capsys):
         (("--size", "1024", "--documents", "5"), "--size needs --rate"),
         (("--rate", "nan", "--documents", "5"), "write documents a second"),
         (("--rate", "inf", "--documents", "5"), "--rate"),
+        (("--documents", "9" * 30), "--documents"),
+        (("--documents", "5", "--shingles", "9" * 30), "--shingles"),
+        (("--rate", "1e9", "--retention", "999999d"), "documents come in that time"),
+        (("--rate", "1e-5", "--retention", "1s"), "0 documents come in that time"),
     ):
         code, _, err = run(capsys, "plan", *asked)
         assert (code, said in err) == (64, True), asked
