@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,9 +26,10 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.engine.writer_check import MARKER
 from streamfilter.index.directory.closed_copy import copy_closed
+from streamfilter.index.directory.lock_and_marker import LOCK_NAME, Lock
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.seed_file import seed_at
-from streamfilter.index.errors import file_errors
+from streamfilter.index.errors import IndexRefused, file_errors
 from streamfilter.kafka.task_factory import TaskFactory
 from streamfilter.model import Positions
 from streamfilter.process.health import State
@@ -170,22 +171,46 @@ def _advanced(task: Task) -> StepResult:
 
 @contextmanager
 def trial_copy(config: Config) -> Iterator[Config]:
-    """Yield *config* for a copy of the closed index beside it, and remove the copy at the end."""
+    """Yield *config* for a copy of the closed index beside it, and remove the copy at the end.
+
+    Raises `IndexFault`: another dry run works there, or the directory is not ours.
+    """
     path = config.index.path.resolve()
-    copy = path.with_name(f"{path.name}.dry-run")
     there = read_identity(config.index.path, seed=seed_at(config.index.seed_file)) is not None
-    with file_errors(copy):
-        if copy.exists():
-            shutil.rmtree(copy)
-        copy.mkdir(mode=0o700, parents=True)
-    try:
+    with _place_beside(path) as copy:
         if there:
             copy_closed(path, copy)
         backup = config.index.backup.model_copy(update={"target": None})
         index = config.index.model_copy(update={"path": copy, "backup": backup})
         yield config.model_copy(update={"index": index})
+
+
+@contextmanager
+def _place_beside(path: Path) -> Iterator[Path]:
+    """Yield an empty directory inside ``<path>.dry-run``, which this process locks and removes."""
+    room = path.with_name(f"{path.name}.dry-run")
+    copy, made = room / "copy", []
+    with file_errors(room):
+        made = [each for each in room.parents if not each.exists()]
+        room.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if others := {each.name for each in room.iterdir()} - {copy.name, LOCK_NAME}:
+            raise IndexRefused(
+                f"{room}: holds {min(others)!r}, and a dry run needs the place for its copy; "
+                "move that elsewhere"
+            )
+        lock = Lock(room)
+    try:
+        with file_errors(room):
+            shutil.rmtree(copy, ignore_errors=True)
+            copy.mkdir(mode=0o700)
+        yield copy
     finally:
         shutil.rmtree(copy, ignore_errors=True)
+        with suppress(OSError):  # another dry run may have come meanwhile
+            (room / LOCK_NAME).unlink()
+            for each in (room, *made):
+                each.rmdir()
+        lock.release()
 
 
 def _size(path: Path) -> int:

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from streamfilter.index.directory import opening
-from streamfilter.index.directory.lock_and_marker import MARKER_NAME, Lock, Marker, write_marker
+from streamfilter.index.directory.lock_and_marker import (
+    DATABASE_NAME,
+    MARKER_NAME,
+    Lock,
+    Marker,
+    write_marker,
+)
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import (
@@ -153,6 +159,19 @@ def test_ids_that_another_version_dropped_are_missed_loudly(tmp_path: Path) -> N
     index.close()
     with pytest.raises(IndexDamaged, match="what finds documents by their ids is missing"):
         open_index(state, identity(), memory=SMALL, ids=True)
+
+
+def test_a_view_of_a_database_whose_files_are_all_cut_is_refused(tmp_path: Path) -> None:
+    """To RocksDB's secondary, that is an empty database."""
+    state = tmp_path / "state"
+    open_index(state, identity(), memory=SMALL).close()
+    with viewed(state) as view:
+        assert not len(view)
+    for file in (state / DATABASE_NAME).iterdir():
+        if file.suffix in (".sst", ".log"):
+            file.write_bytes(file.read_bytes()[:50])
+    with pytest.raises(IndexDamaged, match="damaged"), viewed(state):
+        pass
 
 
 def test_a_seed_from_a_file_is_nowhere_in_the_directory(tmp_path: Path) -> None:

@@ -24,8 +24,11 @@ TABLE = ".sst"
 
 
 def copy_closed(path: Path, target: Path) -> None:
-    """Copy a closed index into the empty directory *target*, or raise `IndexFault`."""
-    with file_errors(target), Lock(path):
+    """Copy a closed index into the empty directory *target*, or raise `IndexFault`.
+
+    Nothing in *path* changes.
+    """
+    with file_errors(target), Lock(path, named=False):
         _copy_database(path, target)
         shutil.copyfile(path / MARKER_NAME, target / MARKER_NAME)
         sync_directory(target)

@@ -89,8 +89,11 @@ def marker_of(fields: dict[str, Any]) -> Marker:
 class Lock:
     """The right to use a directory. One holder on this machine, in this process or another."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the lock of *path*; raise `IndexLocked` if another index holds it."""
+    def __init__(self, path: Path, *, named: bool = True) -> None:
+        """Take the lock of *path*; raise `IndexLocked` if another index holds it.
+
+        It is *named* by this process's number; otherwise nothing in the file changes.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path / LOCK_NAME, flags, 0o600)
         try:
@@ -102,9 +105,10 @@ class Lock:
                 f"{path}: process {holder or 'unknown'} has this index open; "
                 "give each process a directory of its own, or stop the other one"
             ) from error
-        with suppress(OSError):  # disk full: the error of the next process then names no holder
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        if named:
+            with suppress(OSError):  # disk full: the next process's error then names no holder
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
         abandon_in_children(self)
 
     def release(self) -> None:

@@ -37,7 +37,7 @@ from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.index.rocks.wal_gaps import refuse_gaps
 
-_IDENTITY_FACT = "identity"
+IDENTITY_FACT = "identity"
 
 
 def open_index(
@@ -105,7 +105,7 @@ def _created(path: Path, marker: Marker, new: Callable[..., RocksIndex]) -> Rock
     write_marker(path, marker)
     index = new(create=True, ids=marker.ids)
     try:
-        index.remember(_IDENTITY_FACT, marker.identity)
+        index.remember(IDENTITY_FACT, marker.identity)
         write_marker(path, replace(marker, complete=True))
     except BaseException:
         index.close()
@@ -126,7 +126,7 @@ def _reopened(path: Path, marker: Marker, new: Callable[..., RocksIndex]) -> Roc
             raise IndexDamaged(f"{path}: {IDS_WITHOUT_SCOPES}")
         if index.ids is not marker.ids:
             raise IndexDamaged(f"{path}: what finds documents by their ids is missing")
-        if index.fact(_IDENTITY_FACT) != marker.identity:
+        if index.fact(IDENTITY_FACT) != marker.identity:
             raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
         if marker.older:  # before a write that an older version would not see
             write_marker(path, replace(marker, older=False))

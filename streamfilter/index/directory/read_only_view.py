@@ -21,7 +21,7 @@ from streamfilter.index.directory.lock_and_marker import (
     IDS_WITHOUT_SCOPES,
     read_marker,
 )
-from streamfilter.index.directory.opening import read_identity
+from streamfilter.index.directory.opening import IDENTITY_FACT, read_identity
 from streamfilter.index.errors import (
     FormatError,
     IndexDamaged,
@@ -107,8 +107,11 @@ def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
                 raise IndexMismatch(f"{path}: {IDS_WITHOUT_SCOPES}")
             try:
                 view = IndexView(store, identity, bucket_cap=marker.bucket_cap)
+                whose = view.fact(IDENTITY_FACT)
             except FormatError as error:
                 raise IndexDamaged(f"{path}: {error}") from error
+            if whose != marker.identity:
+                raise IndexDamaged(f"{path}: its first files are damaged, or another index's")
             yield view
         finally:
             store.close()

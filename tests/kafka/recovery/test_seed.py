@@ -22,7 +22,9 @@ from streamfilter.config.loading import load_config
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import read_seed
+from streamfilter.index.errors import IndexLocked, IndexRefused
 from streamfilter.kafka import seeding
+from streamfilter.kafka.seed_trial import trial_copy
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import DUPLICATES
 from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
@@ -233,6 +235,36 @@ def test_a_new_index_takes_the_secret_of_its_first_seed_and_an_old_one_is_refuse
     for given, code in ((asked, 0), (("--index", tmp_path / "two"), 78)):
         assert seed(stage, *given, index=loose, similarity=same) == code
     assert "the hashes of the two differ" in capsys.readouterr().err
+
+
+def test_a_dry_run_changes_no_byte_and_works_alone(tmp_path):
+    state, room = tmp_path / "new" / "state", tmp_path / "new" / "state.dry-run"
+    config = load_config(overrides=[f"index.path={state}"])
+    with trial_copy(config) as trial:
+        assert trial.index.path.exists()
+    assert not list(tmp_path.iterdir()), "the directories it made are gone"
+    with Deduplicator(state) as texts:
+        texts.add("a", STORIES[0])
+    (state / "lock").write_text("of another process")
+
+    def everything() -> dict[Path, bytes]:
+        return {each: each.read_bytes() for each in state.rglob("*") if each.is_file()}
+
+    before = everything()
+    with trial_copy(config) as trial:
+        kept = sorted(trial.index.path.rglob("*"))
+        with pytest.raises(IndexLocked), trial_copy(config):
+            pass
+        assert sorted(trial.index.path.rglob("*")) == kept != []
+    assert everything() == before
+    (room / "copy").mkdir(parents=True)  # what a kill leaves
+    with trial_copy(config):
+        pass
+    assert not room.exists()
+    shutil.copytree(state, room)
+    with pytest.raises(IndexRefused, match="move that elsewhere"), trial_copy(config):
+        pass
+    assert (room / "index.json").exists(), "an index of that name is somebody's"
 
 
 def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
