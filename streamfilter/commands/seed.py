@@ -85,6 +85,8 @@ def command(
         raise click.UsageError("--name belongs to one FILE")
     if None in (topic, partition) and (first, last, partition) != (None, None, None):
         raise click.UsageError("--from and --to need --partition, and that needs --topic")
+    if first is not None and last is not None and first >= last:
+        raise click.UsageError("--from is not before --to: no record lies between them")
     of_files = overrides_of_files(given)
     if of_files and not inputs:
         raise click.UsageError("--text, --id and --format belong to files")

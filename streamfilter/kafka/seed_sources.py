@@ -127,12 +127,14 @@ def topic_seed(
                     f"--partition: {topic} has no partition {partition}; it has {len(bounds)}",
                     exit_code=ExitCode.USAGE,
                 )
-            (start, end), (first, last) = bounds[partition], offsets
-            start, end = max(start, first or 0), end if last is None else min(end, last)
+            (start, end), last = bounds[partition], offsets[1]
+            start, end = max(start, offsets[0] or 0), end if last is None else min(end, last)
             bounds = {partition: (min(start, end), end)}
         admin = admin_client(config)
         id_ = awaited(config, lambda _: ask_for_id(admin, topic))
         length = sum(end - start for start, end in bounds.values())
+        if first := offsets[0]:
+            id_ += f" from {first}"  # under one name, nothing before it would ever be read
         with shown("seeding", length) as advanced:
             yield SeedTopic(reader, bounds, name or topic, id_, advanced)
 

@@ -185,8 +185,11 @@ def test_a_part_of_a_topic_is_a_seed(stage, other, capsys):
     asked = ("--topic", other.input, "--partition", "1", "--name", "past")
     assert seed(stage, *asked, "--from", "2", "--to", "4") == 0
     assert counts(capsys)["records"] == 2
-    assert seed(stage, *asked, "--to", "6") == 0
+    assert seed(stage, *asked, "--from", "2", "--to", "6") == 0
     assert counts(capsys)["records"] == 2, "it goes on there"
+    assert seed(stage, *asked) == 78, "under this name the first two would never be read"
+    assert "from 2, not topic" in capsys.readouterr().err
+    assert seed(stage, *asked, "--from", "4", "--to", "4") == 64
 
 
 @pytest.mark.slow(30)
@@ -264,7 +267,7 @@ def test_a_dry_run_changes_no_byte_and_works_alone(tmp_path):
     shutil.copytree(state, room)
     with pytest.raises(IndexRefused, match="move that elsewhere"), trial_copy(config):
         pass
-    assert (room / "index.json").exists(), "an index of that name is somebody's"
+    assert (room / "index.json").exists(), "an index of that name is not ours to delete"
 
 
 def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
