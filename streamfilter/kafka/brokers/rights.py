@@ -7,8 +7,10 @@
 | judge          | read input and sketches; write verdicts; read and write the changelog; see   |
 |                | the outputs                                                                  |
 
-Brokers list ACLs to users with DESCRIBE on the cluster. Rights without an ACL, as those of super
-users, are known if the broker's own settings can be read. Without an authoriser nothing is checked.
+Brokers list ACLs to users with DESCRIBE on the cluster, and never say who is a super user. That our
+own user is one shows where brokers allow it what no ACL does. Without an authoriser nothing is
+checked. With allow.everyone.if.no.acl.found, a resource without an ACL is open, and a first ACL
+would close it to all others; so none is made.
 """
 
 from __future__ import annotations
@@ -38,6 +40,11 @@ ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]
 ResourcePatternType: Any = _admin.ResourcePatternType  # type: ignore[attr-defined]
 ResourceType: Any = _admin.ResourceType  # type: ignore[attr-defined]
 
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+OWNED = frozenset(
+    {"CREATE", "ALTER", "CLUSTER_ACTION"}
+)  # on the cluster; no other ACL implies them
+OPEN = "allow.everyone.if.no.acl.found"
 EDGE, JUDGE = "edge", "judge"  # `run --role`
 SEEN_SECONDS, LOOK_AGAIN_SECONDS = 10.0, 0.2  # until brokers list ACLs that were just made
 TOPIC, GROUP, TRANSACTIONS = "topic", "group", "transactional id"
@@ -109,30 +116,49 @@ class Acls:
     """What brokers say about rights."""
 
     bindings: Sequence[Any]
-    super_users: frozenset[str]
+    ours: frozenset[str]  # what our user may do with the cluster, of `OWNED`
+    open: bool = False  # whether everybody may use a resource without an ACL
 
     def lacks(self, principal: str, right: Right) -> tuple[str, ...]:
         """Return the operations of *right* that *principal* may not do, as Kafka decides it."""
-        if principal in self.super_users:
+        there = [each for each in self.bindings if _covers(each, right)]
+        if self.open and not there:
             return ()
-        found = [each for each in self.bindings if _concerns(each, principal, right)]
-        allowed, denied = (
-            {each.operation.name for each in found if each.permission_type == how}
-            for how in (AclPermissionType.ALLOW, AclPermissionType.DENY)
-        )
+        allowed, denied = (_operations(there, principal, how) for how in (ALLOW, DENY))
         return tuple(
             each
             for each in right.operations
             if {each, "ALL"} & denied or not {each, "ALL", *IMPLY.get(each, ())} & allowed
         )
 
+    def denies(self, principal: str, right: Right) -> bool:
+        """Return whether an ACL denies an operation of *right*: no further ACL allows it then."""
+        there = [each for each in self.bindings if _covers(each, right)]
+        return bool({*right.operations, "ALL"} & _operations(there, principal, DENY))
 
-def _concerns(binding: Any, principal: str, right: Right) -> bool:
-    """Return whether an ACL covers the resource of *right* for *principal*, on any host.
+    def favours(self, principal: str) -> bool:
+        """Return whether *principal*, which is our user, is a super user."""
+        there = [each for each in self.bindings if each.restype.name == "BROKER"]
+        allowed = _operations(there, principal, ALLOW)
+        explained = (self.open and not there) or "ALL" in allowed or self.ours <= allowed
+        return not explained
+
+
+def _operations(bindings: Iterable[Any], principal: str, how: Any) -> set[str]:
+    """Return what *bindings* allow or deny to *principal*."""
+    return {
+        each.operation.name
+        for each in bindings
+        if each.permission_type == how and each.principal in (principal, "User:*")
+    }
+
+
+def _covers(binding: Any, right: Right) -> bool:
+    """Return whether an ACL is for the resource of *right*, on any host.
 
     A denial of a part of a prefix counts; one for a single host does not, as an allowance does.
     """
-    if binding.restype.name != TYPES[right.kind] or binding.principal not in (principal, "User:*"):
+    if binding.restype.name != TYPES[right.kind]:
         return False
     denies = binding.permission_type == AclPermissionType.DENY
     if denies and binding.host != "*":
@@ -161,28 +187,33 @@ def check_rights(
 
     With *apply*, missing ones are made first, if the brokers allow it. Raises `Stop`.
     """
-    admin, named = admin_client(config), principal
+    admin, named, asked = admin_client(config), principal, principal
     principal = principal or principal_of(config)
     acls = _described(config, admin)
     if isinstance(acls, str):
+        named = named or (principal or "our user" if apply else None)
         cure = "name a user with DESCRIBE on the cluster in kafka.common, and check again"
         got = f"the ACLs of {named} are not known: {acls}"
-        return [], [Problem("--principal", got, cure)] if named and acls else []
-    if principal is None:
+        warning = asked is None
+        return [], [Problem("--principal", got, cure, warning=warning)] if named and acls else []
+    if principal is None or (principal == principal_of(config) and acls.favours(principal)):
         return [], []
     with asked_once(), kafka_errors("asking the brokers for their topics"):
         existing = set(listed(config, admin))
     wanted = [right for role in roles for right in rights_of(config, role)]
     missing = _missing(acls, principal, wanted, existing)
     made: list[str] = []
-    if apply and missing and (made := _make(admin, principal, missing)):
+    makeable = [each for each in missing if not acls.denies(principal, each)]
+    if apply and makeable and (made := _make(admin, principal, makeable)):
         deadline = time.monotonic() + SEEN_SECONDS
-        while missing and time.monotonic() < deadline:
+        while set(makeable) & set(missing) and time.monotonic() < deadline:
             time.sleep(LOOK_AGAIN_SECONDS)
             again = _described(config, admin)
             assert isinstance(again, Acls)
             missing = _missing(again, principal, wanted, existing)
-    return made, [_problem(config, principal, each) for each in missing]
+    return made, [
+        _problem(config, principal, each, denied=acls.denies(principal, each)) for each in missing
+    ]
 
 
 def _missing(
@@ -216,7 +247,8 @@ def _described(config: Config, admin: AdminClient) -> Acls | str:
         settings = _broker_settings(admin)
     if not settings.get("authorizer.class.name", bindings):
         return ""
-    return Acls(bindings, frozenset(settings.get("super.users", "").split(";")))
+    ours = OWNED & {each.name for each in ours.authorized_operations}
+    return Acls(bindings, ours, settings.get(OPEN, "false") != "false")
 
 
 def _broker_settings(admin: AdminClient) -> dict[str, str]:
@@ -228,7 +260,7 @@ def _broker_settings(admin: AdminClient) -> dict[str, str]:
         entries = answers[resource].result()
     except KafkaException:
         return {}
-    return {name: entry.value or "" for name, entry in entries.items()}
+    return {name: entry.value or "" for name, entry in entries.items()}  # '': it is not shown
 
 
 def _make(admin: AdminClient, principal: str, missing: Iterable[Right]) -> list[str]:
@@ -255,12 +287,15 @@ def _make(admin: AdminClient, principal: str, missing: Iterable[Right]) -> list[
     return made
 
 
-def _problem(config: Config, principal: str, right: Right) -> Problem:
+def _problem(config: Config, principal: str, right: Right, *, denied: bool) -> Problem:
     operations = " and ".join(right.operations)
     why = f", and {right.why}" if right.why else ""
     got = f"{principal} lacks {operations} on {right.kind} {right.name}{why}"
-    return Problem("kafka.common (rights)", got, command_for(config, principal, right),
-                   warning=bool(right.why))  # fmt: skip
+    cure = command_for(config, principal, right)
+    if denied:
+        got += ": an ACL denies it, so none can allow it"
+        cure = f"see which ACL, and remove it: {' '.join(cure.split()[:3])} --list"
+    return Problem("kafka.common (rights)", got, cure, warning=bool(right.why))
 
 
 def command_for(config: Config, principal: str, right: Right) -> str:
