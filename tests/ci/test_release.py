@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,20 @@ def pip_settings() -> dict[str, str]:
     return kept | ({"PIP_CACHE_DIR": cache.stdout.strip()} if cache.returncode == 0 else {})
 
 
+def check_description(wheel: Path) -> None:
+    """The README is whole on the page of a package index, without links that are dead there."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"streamfilter-{VERSION}.dist-info/METADATA").decode()
+    fields, _, description = text.partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in fields
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall("^#.*", description, re.M) == re.findall("^#.*", readme, re.M)
+    dead = re.compile(r"\]\((?!https?:)")
+    assert dead.search(readme), "nothing to mend"
+    assert not dead.search(description)
+    assert not re.search(r"<(?:img|a)\b", description)
+
+
 @pytest.mark.slow(60)
 def test_what_is_built_installs_into_an_empty_environment_and_passes_the_demo(tmp_path):
     tree, dist, empty = tmp_path / "tree", tmp_path / "dist", tmp_path / "empty"
@@ -52,7 +67,13 @@ def test_what_is_built_installs_into_an_empty_environment_and_passes_the_demo(tm
     assert wheel.name == f"streamfilter-{VERSION}-py3-none-any.whl"
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"README.md", "pyproject.toml", "streamfilter/monitoring/page/index.html"} <= names
+    assert {
+        "README.md",
+        "pyproject.toml",
+        "setup.py",
+        "streamfilter/monitoring/page/index.html",
+    } <= names
+    check_description(wheel)
     pins = re.findall(r"^[\w.-]+==[^\\\n]+", LOCK.read_text(), re.M)
     (tmp_path / "pins").write_text("\n".join(pins))
     # By our pip, without bytecode: a pip of its own and compiling all of it are 10 s of a core.
