@@ -99,7 +99,9 @@ def is_integer(id: object) -> bool:
 
 def check_text(text: object, where: str = "") -> str:
     """Return *text* if it is a str, or raise `TypeError`; *where* names its row."""
-    return str_of("text", text, where, "a str: decode it first")
+    decoded = isinstance(text, (bytes, bytearray))
+    cure = "decode it first" if decoded else "'' stands for a missing text"
+    return str_of("text", text, where, f"a str: {cure}")
 
 
 def check_scope(scope: object) -> str | None:

@@ -67,6 +67,9 @@ def test_mistakes_are_said_before_anything_is_read():
         (lambda: unique([BASE], workers=-1), "use 0 to 64"),
         (lambda: unique([BASE], shingle="word"), "write word:3"),
         (lambda: list(unique([BASE, None])), "row 1 is None"),
+        (lambda: list(unique([{"text": None}])), "row 0: .* None .* '' stands for a missing text"),
+        (lambda: list(unique([{"text": float("nan")}])), "nan .* '' stands for a missing text"),
+        (lambda: list(unique([{"text": b"a"}])), "decode it first"),
         (lambda: list(unique([{"body": BASE}])), "row 0 has no 'text', but body"),
     ]:
         with pytest.raises((TypeError, ValueError, KeyError), match=said):

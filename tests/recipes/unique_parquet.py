@@ -3,11 +3,11 @@
     pip install '.[parquet,plot]'
     python tests/recipes/unique_parquet.py
 
-Set PAGES, ID and TEXT to your file and its columns. If the file does not exist, a sample is made.
+Set PAGES and TEXT to your file and its column. If the file does not exist, a sample is made.
 For a file that is larger than memory use ``streamfilter filter`` and ``streamfilter pairs -o``.
 """
 
-# %% The file, and the columns that name a row and hold its text.
+# %% The file, and the column with the texts. Rows without a text are left out.
 import subprocess
 import sys
 from itertools import islice
@@ -15,28 +15,29 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from streamfilter import Deduplicator, unique
 from streamfilter.stories.stream import stories
 
-PAGES, ID, TEXT, THRESHOLD = "pages.parquet", "id", "text", 0.8
+PAGES, TEXT, THRESHOLD = "pages.parquet", "text", 0.8
 
 if not Path(PAGES).exists():
     sample = [{"id": each.id, "kind": each.kind, "text": each.text}
               for each in islice(stories(1), 1_500)]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(sample), PAGES)
-pages = pq.read_table(PAGES)
+pages = pq.read_table(PAGES, filters=~pc.field(TEXT).is_null())
 
 # %% The first row of each group of near-duplicates, with all of its columns, in the file's order.
 kept = list(unique(pages, text=TEXT, threshold=THRESHOLD))
 pq.write_table(pa.Table.from_pylist(kept, schema=pages.schema), "unique.parquet")
 print(f"{len(pages):,} rows, {len(kept):,} of them unique: unique.parquet")
 
-# %% How similar are the rows to each other? A lower threshold also shows what is not withheld.
+# %% How similar are the rows to each other? A lower threshold shows what is not withheld.
+texts = pages[TEXT].to_pylist()
 with Deduplicator(threshold=0.5) as all_pages:
-    for _ in all_pages.add_many(pages, id=ID, text=TEXT):
-        pass
+    all_pages.add_many(enumerate(texts))  # the ids are numbers of rows
     pairs = list(all_pages.all_duplicates())
 
 figure, axes = plt.subplots(figsize=(7.2, 4), layout="constrained")
@@ -48,14 +49,23 @@ figure.savefig("similarities.png")
 print(f"{len(pairs):,} pairs from 0.5 on: similarities.png")
 
 # %% Is the threshold right? Read the pairs next to it. It belongs in a gap of the histogram.
-texts = dict(zip(pages[ID].to_pylist(), pages[TEXT].to_pylist(), strict=True))
 for pair in sorted(pairs, key=lambda pair: abs(pair.similarity - THRESHOLD))[:3]:
     print(f"\n{pair.similarity:.3f}")
     for name in (pair.other, pair.id):
-        print(f"  {name}: {' '.join(texts[name].split()):.200}")
+        print(f"  row {name}: {' '.join(texts[name].split()):.200}")
 
 # %% Does the search find the duplicates? The S-curve, measured against all pairs by brute force.
-evaluate = f"evaluate {PAGES} --id /{ID} --text /{TEXT} --threshold {THRESHOLD} --sample 1500"
-subprocess.run(
-    [sys.executable, "-m", "streamfilter", *evaluate.split(), "--plot", "s-curve.png"], check=True
-)
+evaluate = [
+    "evaluate",
+    PAGES,
+    "--id",
+    "none",
+    "--text",
+    f"/{TEXT}",
+    "--threshold",
+    str(THRESHOLD),
+    "--sample",
+    "1500",
+]
+command = [sys.executable, "-m", "streamfilter", *evaluate, "--plot", "s-curve.png"]
+print(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
