@@ -29,7 +29,7 @@ from streamfilter.matching.verdict.side_records import (
     read_back,
     released_from,
 )
-from streamfilter.model import Record, Source, Verdict
+from streamfilter.model import SEEDS_FROM, Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run, digest, given_of, placed_of
 from streamfilter.similarity.sketch import digester_for
 from streamfilter.stops import BrokenInput, counted
@@ -185,6 +185,8 @@ class _Order:
                 continue
             mark = changelog.decode_batch(value).stored_mark
             for span in mark.spans:
+                if span.partition >= SEEDS_FROM:  # of a seed: not of the input
+                    continue
                 self._starts[span.partition].append((span.start, mark.number))
                 start, end = self.judged.get(span.partition, (span.start, span.end))
                 self.judged[span.partition] = min(start, span.start), max(end, span.end)

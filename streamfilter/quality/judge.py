@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
-from streamfilter.model import Source, Verdict
+from streamfilter.model import SEEDS_FROM, Source, Verdict
 from streamfilter.quality.report import Example, Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
 
@@ -103,6 +103,7 @@ class _Judge:
             for row, each in enumerate(given)
             if each.id is not None and counts[each.id] == 1
         }
+        self.known = truth.ids()
         report.ambiguous = sum(count for count in counts.values() if count > 1)
         self.families = families(given, self.rows, truth)
 
@@ -146,6 +147,9 @@ class _Judge:
         if unlike and placed.containment is not None and not self.truth.knows_containment:
             self.report.unmeasured += 1
             return
+        if _seeded(placed.match_sources[:1]) and placed.match_id not in self.known:
+            self.report.seeded += 1
+            return
         there = self._row_of_match(placed)
         similarity = self._true_similarity(row, placed)
         right = similarity is not None and similarity >= precision_from
@@ -178,10 +182,15 @@ class _Judge:
         return self.rows.get(placed.match_id) if placed.match_id is not None else None
 
     def soundness(self, row: int, placed: Placed) -> None:
-        """Count impossible matches: the document itself, a later one, one not forwarded."""
+        """Count impossible matches: the document itself, a later one, one not forwarded.
+
+        A seeded document is not among the input, and was forwarded earlier.
+        """
         if not placed.match_sources:
             self.report.unkept_matches += 1
         for source in placed.match_sources:
+            if _seeded([source]):
+                continue
             there = self.by_source.get(source, self._row_of_match(placed))
             if there is None:
                 self.report.unkept_matches += 1
@@ -191,6 +200,11 @@ class _Judge:
                 self.report.later_matches += 1
             elif not self._kept(there):
                 self.report.unkept_matches += 1
+
+
+def _seeded(sources: Sequence[Source]) -> bool:
+    """Return whether one of *sources* is a seed's."""
+    return any(each.partition >= SEEDS_FROM for each in sources)
 
 
 def families(given: Sequence[Given], rows: Mapping[str, int], truth: Truth) -> list[int]:

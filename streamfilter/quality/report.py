@@ -95,6 +95,7 @@ class Report:
     ambiguous: int = 0
     """Readable records whose id is not unique; they are not judged against the truth."""
     unknown: int = 0  # ids of the truth that were not in the input
+    seeded: int = 0  # documents withheld for a seeded one that the truth does not have
     unmeasured: int = 0  # documents withheld for containment, if the truth has similarities only
     by_name: Counter[str] = field(default_factory=Counter)
     """Documents withheld for their ids or fields alone (``input.known_id: duplicate``,
@@ -149,6 +150,7 @@ class Report:
             "precision": self.precise.as_json("right"),
             "ambiguous_ids": self.ambiguous,
             "unknown_ids": self.unknown,
+            "seeded": self.seeded,
             "unmeasured": self.unmeasured,
             **{
                 f"withheld_by_{method.removeprefix('same_')}": count
@@ -182,6 +184,9 @@ class Report:
         if self.ambiguous:
             shared = counted(self.ambiguous, "document")
             lines.append(f"not judged     {shared} with an id that another one has")
+        if self.seeded:
+            seeded = counted(self.seeded, "document")
+            lines.append(f"not judged     {seeded} withheld for one of a seed: TRUTH lacks its id")
         if self.unmeasured:
             unmeasured = counted(self.unmeasured, "document")
             lines.append(f"not judged     {unmeasured} withheld for containment: TRUTH has only J")

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from streamfilter.model import Source, Verdict
+from streamfilter.model import SEEDS_FROM, Source, Verdict
 from streamfilter.quality.judge import evaluate
 from streamfilter.quality.report import Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
@@ -86,6 +88,16 @@ def test_impossible_matches_are_counted(match: int, field: str) -> None:
     report = judged(went_in, *came_out)
     assert getattr(report, field) == (2 if field == "later_matches" else 1)
     assert not report.sound
+
+
+def test_a_seeded_match_is_sound_and_right_only_by_a_truth_that_has_it() -> None:
+    for match_id, precise, seeded in (("old", 0, 1), ("a", 1, 0), ("e", 0, 0)):
+        seed = (Source("archive", SEEDS_FROM, 1),)
+        placed = replace(withheld(1, match_id), match_sources=seed)
+        report = judged(given("b", "a"), placed, kept(2))
+        assert (report.sound, report.seeded) == (True, seeded)
+        assert sum(report.precise.good.values()) == precise
+        assert sum(report.precise.of.values()) == 1 - seeded
 
 
 def test_evidence_without_a_match_is_no_evidence() -> None:

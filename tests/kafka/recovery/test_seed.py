@@ -97,7 +97,13 @@ def test_a_seeded_document_withholds_its_copies_and_the_evidence_names_the_seed(
     assert header(evidence, "__streamfilter.match.line") == "1"
     (match, *_) = json.loads(header(evidence, "__streamfilter.matches") or "")
     assert (match["seed"], match["line"]) == (str(path), 1)
-    config = str(stage.configuration())
+    config, truth = str(stage.configuration()), stage.directory / "truth.tsv"
+    truth.write_text("old0\td0\t1.0\n")
+    capsys.readouterr()
+    assert cli.main(["evaluate", "--config", config, "--topics", "--pairs", str(truth)]) == 0
+    said = capsys.readouterr()
+    assert "withheld for one of a seed" in said.out
+    assert "no longer holds" not in said.err
     assert cli.main(["release", "--config", config, "--id", "d0"]) == 0
     assert f"its original is line 1 of the seed {path}" in capsys.readouterr().out
     asked = ["query", "--config", config, STORIES[0], "-o", "json"]
