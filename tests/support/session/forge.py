@@ -55,7 +55,8 @@ class Forked(Child):
     """A `Child` that was forked instead of started; it ends with the forge."""
 
     def __init__(self, process: Remote, log: Path) -> None:
-        self.log, self._process = log, process  # type: ignore[assignment]
+        self.log, self.pid = log, process.pid
+        self._process = process  # type: ignore[assignment]
 
     def _dismiss_guard(self) -> None:
         """Do nothing: the kernel kills it with its parent."""
