@@ -151,10 +151,15 @@ def test_ids_that_no_schema_has_cost_their_records_and_no_other(url: str, worker
     assert len(Handler.connections) <= CONNECTIONS_MAX
 
 
+def one_by_one(reader: Reader, records: Sequence[Record]) -> None:
+    """Read no records together: each of them is slow."""
+
+
 class Slow(Reader):
     """A reader whose every record takes two seconds."""
 
     clock: FakeClock | None = None
+    _together = one_by_one
 
     def read(self, record: Record) -> Reading:
         if self.clock is not None:
@@ -180,6 +185,8 @@ def test_whatever_a_worker_does_for_what_the_loop_turns() -> None:
     go_on = threading.Event()
 
     class Stuck(Reader):
+        _together = one_by_one
+
         def read(self, record: Record) -> Reading:
             go_on.wait(60)
             return super().read(record)

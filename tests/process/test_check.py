@@ -11,7 +11,7 @@ from streamfilter.engine.ports import Retriable
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import FORMAT
-from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.kafka.brokers import rights, topic_creation, topics
 from streamfilter.preflight import report
 from streamfilter.preflight.disk import check_disk
 from streamfilter.process.cures import Cures
@@ -156,6 +156,7 @@ def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, ca
         topic_creation, "create_topic", lambda _, topic: created.append(topic.topic)
     )
     monkeypatch.setattr(topics.time, "sleep", lambda _: None)
+    monkeypatch.setattr(rights, "check_rights", lambda *_, **__: ([], []))
     monkeypatch.setattr(report, "check_records", lambda _: [])
     code, told = cli.main(["check", "--connect", "--apply"]), capsys.readouterr().out
     assert code == 0, told
