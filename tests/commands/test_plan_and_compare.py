@@ -79,15 +79,15 @@ def test_plan_refuses_what_cannot_be(capsys):
 
 def test_plan_knows_random_keys_and_counts_candidates(capsys):
     asked = ("--layout", "random", "--bands", "125", "--rows", "3")
-    told = run_json(capsys, "plan", *asked, "--spread", "0.1:1000,0.5:20,1:1")
-    assert (told["bands"], told["rows"], told["layout"]) == (125, 3, "random")
-    curve = {p["similarity"]: p["candidate_probability"] for p in told["curve"]}
+    answer = run_json(capsys, "plan", *asked, "--spread", "0.1:1000,0.5:20,1:1")
+    assert (answer["bands"], answer["rows"], answer["layout"]) == (125, 3, "random")
+    curve = {p["similarity"]: p["candidate_probability"] for p in answer["curve"]}
     assert curve[0.3] == pytest.approx(0.933, abs=5e-4)
     expected = 1000 * curve[0.1] + 20 * curve[0.5] + 1
-    assert told["candidates_per_document"] == pytest.approx(expected)
+    assert answer["candidates_per_document"] == pytest.approx(expected)
     plain = run_json(capsys, "plan")
     assert plain["bytes_per_million_documents"] == pytest.approx(1.14e9, rel=0.05)
-    assert told["bytes_per_million_documents"] - plain["bytes_per_million_documents"] == (
+    assert answer["bytes_per_million_documents"] - plain["bytes_per_million_documents"] == (
         (125 - 16) * 17 * 1_000_000
     )
     assert plain["false_negatives"] == pytest.approx(0.0008, abs=1e-4)
@@ -97,9 +97,9 @@ def test_plan_knows_random_keys_and_counts_candidates(capsys):
 
 
 def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(capsys, tmp_path):
-    told = run_json(capsys, "plan")
-    assert told["assumed"] == "similarities spread evenly"
-    assert told["false_positives"] == pytest.approx(0.2740, abs=1e-4)
+    answer = run_json(capsys, "plan")
+    assert answer["assumed"] == "similarities spread evenly"
+    assert answer["false_positives"] == pytest.approx(0.2740, abs=1e-4)
     assert "if they spread evenly; in most texts" in run(capsys, "plan")[1]
     rng = random.Random(2)
     texts = [[f"w{rng.randrange(400)}" for _ in range(60)] for _ in range(100)]
@@ -107,13 +107,13 @@ def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(ca
     lines = [json.dumps({"id": str(i), "text": " ".join(text)}) for i, text in enumerate(texts)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
     sampled = ("--sample", str(tmp_path / "in.jsonl"))
-    told = run_json(capsys, "plan", *sampled)
+    answer = run_json(capsys, "plan", *sampled)
     # By hand: 30 pairs share 53 of 59 shingles, hardly any other shares one.
-    assert (told["assumed"], told["sample"]["similar"]) == (None, 30)
+    assert (answer["assumed"], answer["sample"]["similar"]) == (None, 30)
     chance = 1 - (1 - (53 / 59) ** 6) ** 16
-    assert told["false_negatives"] == pytest.approx(1 - chance, abs=1e-6)
-    assert told["false_positives"] < 1e-9
-    assert told["sample"]["candidates"] == pytest.approx(30 * chance / 130, rel=1e-4)
+    assert answer["false_negatives"] == pytest.approx(1 - chance, abs=1e-6)
+    assert answer["false_positives"] < 1e-9
+    assert answer["sample"]["candidates"] == pytest.approx(30 * chance / 130, rel=1e-4)
     text = run(capsys, "plan", *sampled)[1]
     assert "sample of 130 documents: 30 pairs at the threshold" in text
     assert run(capsys, "plan", "--sample", str(tmp_path / "none"))[0] != 0
@@ -124,8 +124,8 @@ def test_plan_reads_a_sample_as_the_other_verbs_read_files(capsys, tmp_path, nam
     rows = [json.dumps({"uuid": n, "body": "the old mill by the river"}) for n in range(9)]
     (tmp_path / "sample.txt").write_text("\n".join(rows))
     sample = ("--sample", str(tmp_path / "sample.txt"), "--format", named)
-    told = run_json(capsys, "plan", *sample, "--text", "/body", "--id", "/uuid")
-    assert (told["sample"]["documents"], told["sample"]["similar"]) == (9, 36)
+    answer = run_json(capsys, "plan", *sample, "--text", "/body", "--id", "/uuid")
+    assert (answer["sample"]["documents"], answer["sample"]["similar"]) == (9, 36)
     file = str(tmp_path / "sample.txt")
     code, out, _ = run(capsys, "pairs", file, "--format", named, "--text", "/body", "--id", "none")
     assert (code, len(out.splitlines())) == (0, 36)
@@ -151,22 +151,22 @@ def test_plan_of_a_sample_without_texts_is_refused_and_broken_records_are_counte
 
 def test_plan_without_options_is_the_configured_shape(capsys):
     bands = ("--set", "similarity.bands=20", "--set", "similarity.rows=5")
-    told = run_json(capsys, "plan", *bands)
-    assert (told["bands"], told["rows"]) == (20, 5)
+    answer = run_json(capsys, "plan", *bands)
+    assert (answer["bands"], answer["rows"]) == (20, 5)
     planned = run_json(capsys, "plan", "--recall", "0.9", *bands)
     assert (planned["bands"], planned["rows"]) != (20, 5)
 
 
 def test_plan_says_how_large_a_memory_becomes(capsys):
     asked = ("--rate", "50", "--retention", "30d", "--documents", "200000000")
-    told = run_json(capsys, "plan", *asked)["memory"]
-    assert told["documents"] == 50 * 30 * 86_400  # fewer than the most
-    assert told["stored"] == told["documents"] * 5 // 4
+    answer = run_json(capsys, "plan", *asked)["memory"]
+    assert answer["documents"] == 50 * 30 * 86_400  # fewer than the most
+    assert answer["stored"] == answer["documents"] * 5 // 4
     each = run_json(capsys, "plan")["bytes_per_million_documents"] / 1_000_000
-    assert told["disk_bytes"] == told["stored"] * each
-    assert told["changelog_bytes"] < told["disk_bytes"]
+    assert answer["disk_bytes"] == answer["stored"] * each
+    assert answer["changelog_bytes"] < answer["disk_bytes"]
     seen = capacity.RESIDENT_MIB
-    assert told["memory_bytes"] == seen[20_000_000] << 20  # flat from there on
+    assert answer["memory_bytes"] == seen[20_000_000] << 20  # flat from there on
     fewer = run_json(capsys, "plan", *asked[:4], "--documents", "8000000", "--shingles", "20",
                      "--set", "memory.miss_filter=292Mi")["memory"]  # fmt: skip
     assert fewer["stored"] == 10_000_000
@@ -174,7 +174,7 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     assert fewer["memory_bytes"] == (seen[10_000_000] + 100) << 20
     assert fewer["restore"] == pytest.approx(10_000_000 / 12_300, abs=1)
     # 13 bits for each of 180 million keys; half a bit for each of those of 162 million documents.
-    assert told["front_passes"] > 0.9 > 0.05 > fewer["front_passes"]
+    assert answer["front_passes"] > 0.9 > 0.05 > fewer["front_passes"]
     text = run(capsys, "plan", *asked)[1]
     assert "set memory.miss_filter=5280Mi: as configured, 100% of the new" in text
     enough = run_json(capsys, "plan", *asked, "--set", "memory.miss_filter=5280Mi")["memory"]
@@ -196,12 +196,12 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
 )
 def test_plan_says_which_step_a_load_needs(capsys, rate, size, step, edges):
     asked = ("--rate", str(rate), "--size", str(size), "--documents", "1000000")
-    told = run_json(capsys, "plan", *asked)["load"]
-    assert told["step"] == step
-    assert told["edges"] >= edges
-    assert told["processes"] * load.FULL >= told["cores"]
-    assert told["edges"] * load.FULL >= told["edge_cores"]
-    assert (told["rate"] > told["judge_max"]) is (step == "scopes")
+    answer = run_json(capsys, "plan", *asked)["load"]
+    assert answer["step"] == step
+    assert answer["edges"] >= edges
+    assert answer["processes"] * load.FULL >= answer["cores"]
+    assert answer["edges"] * load.FULL >= answer["edge_cores"]
+    assert (answer["rate"] > answer["judge_max"]) is (step == "scopes")
     said = {"one process": "a standby", "edges and a judge": "two judges", "scopes": "one index c"}
     assert said[step] in run(capsys, "plan", *asked)[1].partition("needed: ")[2]
 
@@ -249,9 +249,9 @@ def test_what_plan_takes_for_measured_is_what_was_measured():
     (record,) = encode_documents(documents_of(0).at(np.zeros(1, np.intp)))
     assert shape.record_bytes(shingles=TOKENS, id_bytes=len("document-0000000000")) == len(record)
     disk = [row["disk B/doc"] for row in rows if row["documents"] >= 1_000_000]
-    told = shape.bytes_per_document(shingles=TOKENS, id_bytes=19)
-    assert min(disk) == pytest.approx(told, rel=0.05)
-    assert max(disk) == pytest.approx(told, rel=0.12)  # with files that wait to be merged
+    answer = shape.bytes_per_document(shingles=TOKENS, id_bytes=19)
+    assert min(disk) == pytest.approx(answer, rel=0.05)
+    assert max(disk) == pytest.approx(answer, rel=0.12)  # with files that wait to be merged
 
 
 def test_compare_takes_stop_word_shingles(capsys):
