@@ -1,4 +1,4 @@
-"""Options of several commands, the configuration that they stand for, and the printed answer."""
+"""Options of several commands, the configuration they stand for, the answer, and progress."""
 
 from __future__ import annotations
 
@@ -16,33 +16,9 @@ import click
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import Reading, load_config, read_config
 from streamfilter.config.settings.types import parse_duration
-from streamfilter.files.formats.lines import STDIN
-from streamfilter.files.run import no_progress
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.similarity.kernel.choice import choose
-
-Advanced = Callable[[int], None]
-"""Called with the amount done since its last call."""
-
-
-@contextmanager
-def progress(label: str, length: int) -> Iterator[Advanced]:
-    """Show a bar of *length* on standard error, if that is a terminal."""
-    if not length or not sys.stderr.isatty():
-        yield no_progress
-        return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
-        yield bar.update
-
-
-@contextmanager
-def over_files(label: str, paths: Sequence[str]) -> Iterator[Advanced]:
-    """Show how much of the files is read; standard input has no length to show."""
-    files = () if STDIN in paths else paths
-    with progress(label, sum(map(os.path.getsize, filter(os.path.isfile, files)))) as advanced:
-        yield advanced
-
 
 Option = Callable[[Any], Any]
 """A decorator that adds to a command."""
@@ -271,3 +247,27 @@ def text_of(argument: str) -> str:
         return Path(argument[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"cannot read {argument[1:]} as UTF-8 text: {error}") from error
+
+
+Advanced = Callable[[int], None]
+"""Called with the amount done since its last call."""
+
+
+@contextmanager
+def progress(label: str, length: int) -> Iterator[Advanced]:
+    """Show a bar of *length* on standard error, if that is a terminal."""
+    if not length or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+@contextmanager
+def over_files(label: str, paths: Sequence[str]) -> Iterator[Advanced]:
+    """Show how much of the files is read; standard input has no length to show."""
+    from streamfilter.files.formats.lines import STDIN  # most verbs read no files
+
+    files = () if STDIN in paths else paths
+    with progress(label, sum(map(os.path.getsize, filter(os.path.isfile, files)))) as advanced:
+        yield advanced
