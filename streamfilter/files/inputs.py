@@ -21,7 +21,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.fields.pointers import EACH
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import place_of
-from streamfilter.files.formats.compression import packing_of
+from streamfilter.files.formats.compression import suffix_of
 from streamfilter.files.formats.lines import STDIN, InputFile
 from streamfilter.files.formats.protocol import Input, continued, records_of, some_of
 from streamfilter.files.outputs import OutputFile
@@ -45,9 +45,7 @@ SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".
 
 def format_of(path: str) -> str | None:
     """Return the format by the suffix of *path*, or None for an unknown suffix."""
-    packing = packing_of(path)
-    name = path.lower().removesuffix(packing.suffix if packing is not None else "")
-    return SUFFIXES.get(Path(name).suffix)
+    return SUFFIXES.get(suffix_of(path))
 
 
 def named(paths: Iterable[str]) -> list[str]:

@@ -100,6 +100,7 @@ def test_components_are_all_that_hangs_together_and_a_file_behind_clusters_is_a_
 
 
 READERS = {
+    "of.tsv.csv": lambda path: [*csv.DictReader(path.open(newline=""))],
     "p.csv": lambda path: [*csv.DictReader(path.open(newline=""))],
     "p.tsv": lambda path: [*csv.DictReader(path.open(newline=""), delimiter="\t")],
     "p.csv.gz": lambda path: [

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from io import BufferedReader, RawIOBase
+from pathlib import Path
 from typing import IO, Any
 
 from streamfilter.stops import BrokenInput, ExitCode, Stop
@@ -142,6 +143,12 @@ _FOREIGN = {
 def packing_of(path: str) -> Packing | None:
     """Return the packing by the suffix of *path*, None for an unpacked file."""
     return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of *path* in small letters, of a packed file the one before ``.gz``."""
+    packing = packing_of(path)
+    return Path(path.lower().removesuffix(packing.suffix if packing else "")).suffix
 
 
 def packing_in(raw: BufferedReader, path: str) -> Packing | None:

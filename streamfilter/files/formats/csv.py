@@ -11,8 +11,6 @@ do not begin a new row.
 from __future__ import annotations
 
 import csv
-import io
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain, count, islice
@@ -21,6 +19,7 @@ from streamfilter.documents.fields.pointers import Path, Unreadable
 from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
+from streamfilter.files.formats.compression import suffix_of
 from streamfilter.files.formats.lines import BOM, InputFile
 from streamfilter.files.formats.protocol import Input, check_columns, lacks
 from streamfilter.files.outputs import LinesWriter, OutputFile
@@ -141,19 +140,25 @@ def write_table(
     output: OutputFile, path: str, columns: Iterable[str], rows: Iterable[Sequence[object]]
 ) -> None:
     """Write *columns* and *rows* to *output*, with tabs if *path* is named ``.tsv``."""
-    text = io.StringIO(newline="")
     # All texts are quoted: the module would leave a lone carriage return bare.
     writer = csv.writer(
-        text,
-        delimiter="\t" if ".tsv" in os.path.basename(path).lower() else ",",
+        _Encoded(output),
+        delimiter="\t" if suffix_of(path) == ".tsv" else ",",
         quoting=csv.QUOTE_NONNUMERIC,
         lineterminator="\n",
     )
-    for row in chain([[*columns]], rows):
-        writer.writerow(row)
-        output.append(text.getvalue().encode())
-        text.seek(0)
-        text.truncate()
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+class _Encoded:
+    """An output with the file interface that the csv module needs: it writes whole rows."""
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+
+    def write(self, text: str) -> None:
+        self._output.append(text.encode())
 
 
 class RowLines:
