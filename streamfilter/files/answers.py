@@ -1,8 +1,7 @@
 """Answers as tables: the rows of an answer are written to a file, in the format of its name."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from streamfilter.files.inputs import LINES, format_of, module_of
 from streamfilter.files.outputs import OutputFile
@@ -11,14 +10,8 @@ from streamfilter.matching.verdict import envelope
 FORMATS = (LINES, "csv", "parquet")
 NAMES = ".csv, .tsv, .parquet or .jsonl"
 Value = str | float | bool
-
-
-class TableWriter(Protocol):
-    """Takes the rows of an answer."""
-
-    def __call__(self, columns: dict[str, type], rows: Iterable[Sequence[Value]]) -> None:
-        """Write *rows*, with a value of each of *columns*, which have names and types."""
-        ...
+TableWriter = Callable[[dict[str, type], Iterable[Sequence[Value]]], None]
+"""Writes columns, with names and types, and rows with a value of each."""
 
 
 def is_table(path: str) -> bool:
