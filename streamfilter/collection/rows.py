@@ -1,4 +1,4 @@
-"""Rows: what a caller gives as documents: pairs, mappings, or the columns of a table.
+"""What a caller gives: rows (pairs, mappings, the columns of a table), ids, other arguments.
 
 A table is a DataFrame (pandas, polars), an Arrow table, or a data set that yields mappings. It is
 known by its attributes; none of these libraries is imported. What could be meant in two ways is

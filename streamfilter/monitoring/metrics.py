@@ -78,7 +78,7 @@ class Metrics:
         topics: tuple[str, ...] = (),
         role: str = "alone",
     ) -> None:
-        """Export the index scheme, and where duplicates go (`config.sections.Output`).
+        """Export the index scheme, and where duplicates go (`OutputSection`).
 
         *on_sets*: near-duplicates are verified on their sets (`MatchPolicy.on_sets`). *topics*:
         the names and patterns of several inputs, counted by topic. *role*: of `catalogue.ROLES`.

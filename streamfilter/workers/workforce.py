@@ -50,7 +50,7 @@ class Handle:
             raise Mishap(f"the system gave no process: {error.strerror}") from error
         self.pid = self._process.pid
 
-    def ask(self, question: frames.Part) -> frames.Drawn:
+    def ask(self, question: Part) -> Drawn:
         """Return the answer to *question*; after a `Mishap` do not use it again."""
         process = self._process
         assert process.stdin is not None, "a pipe"

@@ -4,7 +4,7 @@
 2. Candidates beyond the bound of `candidate_limit` are left out before their signatures are read.
 3. Candidates whose signature estimate is hopeless are rejected.
 4. The ``max_candidates`` with the best estimates are compared on their sets. If none of them
-   matches, as many others follow, then twice as many, and so on (`_further`).
+   matches, as many others follow, then twice as many, and so on.
 
 Candidates are ranked by the whole signature, because shared bands say less. Eight variants of a
 text may share more bands with a copy than the text itself does, and would take its place.
