@@ -55,17 +55,7 @@ for pair in sorted(pairs, key=lambda pair: abs(pair.similarity - THRESHOLD))[:3]
         print(f"  row {name}: {' '.join(texts[name].split()):.200}")
 
 # %% Does the search find the duplicates? The S-curve, measured against all pairs by brute force.
-evaluate = [
-    "evaluate",
-    PAGES,
-    "--id",
-    "none",
-    "--text",
-    f"/{TEXT}",
-    "--threshold",
-    str(THRESHOLD),
-    "--sample",
-    "1500",
-]
-command = [sys.executable, "-m", "streamfilter", *evaluate, "--plot", "s-curve.png"]
+evaluate = ["evaluate", PAGES, "--id", "none", "--text", f"/{TEXT}", "--sample", "1500",
+            "--threshold", str(THRESHOLD), "--plot", "s-curve.png"]  # fmt: skip
+command = [sys.executable, "-m", "streamfilter", *evaluate]
 print(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
