@@ -21,13 +21,6 @@ from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, as_stop
 from streamfilter.inquiry.indexes import AskedDocument
 
-state_option = click.option(
-    "--state",
-    required=True,
-    metavar="DIR",
-    type=Named(path_type=Path),
-    help="The service's index.path.",
-)
 found_state_option = click.option(
     "--state",
     metavar="DIR",

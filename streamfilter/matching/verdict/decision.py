@@ -59,8 +59,6 @@ class Fate(StrEnum):
     MISSING = "missing"  # the index no longer has its record
 
 
-CONTAINMENTS = ("exact_containment", "sampled_containment")  # no claim of similarity
-
 CONFIRMED = frozenset({Fate.SAME_FIELD, Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
 
 
