@@ -66,9 +66,11 @@ def with_cluster_topics(config: Config, admin: AdminClient) -> Topics:
 
 def create(config: Config) -> list[str]:
     """Create the missing ones for `check --apply`; return their names, or raise `Stop`."""
+    if not config.cluster.enabled:
+        return []
     admin = admin_client(config)
     found = described(config, admin)
-    if not config.cluster.enabled or not inputs_of(config, found):
+    if not inputs_of(config, found):
         return []
     with asked_once(cure=LATE):
         return create_missing(config, admin, found)
