@@ -1,12 +1,13 @@
 """Rights decided by ACLs as Kafka decides them; `tests/faults/test_security.py` asks a broker."""
 
+import shlex
 from typing import Any
 
 import pytest
 
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.brokers import rights
-from streamfilter.kafka.brokers.rights import Acls, Right, check_rights
+from streamfilter.kafka.brokers.rights import Acls, Right, check_rights, command_for
 
 BOB = "User:bob"
 TOPIC, GROUP = Right("topic", "news", ("READ",)), Right("group", "news", ("READ",))
@@ -87,3 +88,11 @@ def test_rights_that_cannot_be_seen_are_not_passed_over(monkeypatch, asked, warn
     assert problem.warning is warning
     assert "our user lacks DESCRIBE" in problem.got
     assert check_rights(load_config(), [None], None, apply=False) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["o'neil", "CN=o neil,O=x", "$HOME", "a_b"])
+def test_a_shell_reads_the_names_in_a_cure_as_they_are(name):
+    right = Right("topic", name, ("READ",))
+    words = shlex.split(command_for(load_config(), f"User:{name}", right))
+    assert words[words.index("--allow-principal") + 1] == f"User:{name}"
+    assert words[words.index("--topic") + 1] == name

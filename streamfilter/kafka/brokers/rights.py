@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -305,11 +306,5 @@ def command_for(config: Config, principal: str, right: Right) -> str:
     how = " --resource-pattern-type prefixed" if right.prefixed else ""
     return (
         f"kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal "
-        f"{_quoted(principal)} {operations} --{OPTIONS[right.kind]} {_quoted(right.name)}{how}"
-    )
-
-
-def _quoted(word: str) -> str:
-    return (
-        word if word.replace(":", "").replace(".", "").replace("-", "").isalnum() else f"'{word}'"
+        f"{quote(principal)} {operations} --{OPTIONS[right.kind]} {quote(right.name)}{how}"
     )
