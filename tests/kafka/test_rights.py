@@ -62,7 +62,8 @@ def test_a_denied_right_is_not_made_and_its_cure_is_no_further_acl(monkeypatch):
     denied = acl("TOPIC", config.output.unique, "WRITE", may=False)
     monkeypatch.setattr(rights, "admin_client", lambda *_: None)
     monkeypatch.setattr(rights, "listed", lambda *_: config.topics.values())
-    monkeypatch.setattr(rights, "_described", lambda *_: Acls([denied, *made], frozenset()))
+    monkeypatch.setattr(rights, "_described", lambda _: Acls([denied, *made], frozenset()))
+    monkeypatch.setattr(rights, "_bindings", lambda _: [denied, *made])
 
     def make(_: object, principal: str, missing: list[Right]) -> list[str]:
         for each in missing:
@@ -83,7 +84,7 @@ def test_a_denied_right_is_not_made_and_its_cure_is_no_further_acl(monkeypatch):
 def test_rights_that_cannot_be_seen_are_not_passed_over(monkeypatch, asked, warning):
     """--apply was to make ACLs: without the right to see them it makes none, and says so."""
     monkeypatch.setattr(rights, "admin_client", lambda *_: None)
-    monkeypatch.setattr(rights, "_described", lambda *_: "our user lacks DESCRIBE")
+    monkeypatch.setattr(rights, "_described", lambda _: "our user lacks DESCRIBE")
     _, (problem,) = check_rights(load_config(), [None], asked, apply=True)
     assert problem.warning is warning
     assert "our user lacks DESCRIBE" in problem.got

@@ -16,8 +16,8 @@ would close it to all others; so none is made.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
@@ -182,22 +182,20 @@ def principal_of(config: Config) -> str | None:
 
 
 def check_rights(
-    config: Config, roles: Sequence[str | None], principal: str | None, *, apply: bool
+    config: Config, roles: Sequence[str | None], asked: str | None, *, apply: bool
 ) -> tuple[list[str], list[Problem]]:
-    """Return the ACLs that were made, and the rights that *principal* lacks for *roles*.
+    """Return the ACLs that were made, and the rights that a principal lacks for *roles*.
 
-    With *apply*, missing ones are made first, if the brokers allow it. Raises `Stop`.
+    It is the *asked* one, or our user. With *apply*, missing ones are made first, if the brokers
+    allow it. Raises `Stop`.
     """
-    admin, named, asked = admin_client(config), principal, principal
-    principal = principal or principal_of(config)
-    acls = _described(config, admin)
+    admin, ours = admin_client(config), principal_of(config)
+    principal = asked or ours
+    acls = _described(admin)
     if isinstance(acls, str):
-        named = named or (principal or "our user" if apply else None)
-        cure = "name a user with DESCRIBE on the cluster in kafka.common, and check again"
-        got = f"the ACLs of {named} are not known: {acls}"
-        warning = asked is None
-        return [], [Problem("--principal", got, cure, warning=warning)] if named and acls else []
-    if principal is None or (principal == principal_of(config) and acls.favours(principal)):
+        reported = acls and (asked or apply)
+        return [], [_unseen(principal, acls, warning=asked is None)] if reported else []
+    if principal is None or (principal == ours and acls.favours(principal)):
         return [], []
     with asked_once(), kafka_errors("asking the brokers for their topics"):
         existing = set(listed(config, admin))
@@ -209,53 +207,63 @@ def check_rights(
         deadline = time.monotonic() + SEEN_SECONDS
         while set(makeable) & set(missing) and time.monotonic() < deadline:
             time.sleep(LOOK_AGAIN_SECONDS)
-            again = _described(config, admin)
-            assert isinstance(again, Acls)
-            missing = _missing(again, principal, wanted, existing)
+            acls = replace(acls, bindings=_bindings(admin))
+            missing = _missing(acls, principal, wanted, existing)
     return made, [
         _problem(config, principal, each, denied=acls.denies(principal, each)) for each in missing
     ]
 
 
+def _unseen(principal: str | None, why: str, *, warning: bool) -> Problem:
+    got = f"the ACLs of {principal or 'our user'} are not known: {why}"
+    cure = "name a user with DESCRIBE on the cluster in kafka.common, and check again"
+    return Problem("--principal", got, cure, warning=warning)
+
+
 def _missing(
-    acls: Acls, principal: str, wanted: Iterable[Right], existing: set[str]
+    acls: Acls, principal: str, wanted: Iterable[Right], existing: Collection[str]
 ) -> list[Right]:
     found = []
     for right in dict.fromkeys(wanted):
         needed = [each for each in right.operations if each != CREATE or right.name not in existing]
         if right.name.startswith("^"):  # a pattern of topics: no ACL is named like it
             continue
-        one = Right(right.kind, right.name, tuple(needed), right.prefixed, right.why)
-        if lacking := acls.lacks(principal, one):
-            found.append(Right(right.kind, right.name, lacking, right.prefixed, right.why))
+        if lacking := acls.lacks(principal, replace(right, operations=tuple(needed))):
+            found.append(replace(right, operations=lacking))
     return found
 
 
-def _described(config: Config, admin: AdminClient) -> Acls | str:
+def _described(admin: AdminClient) -> Acls | str:
     """Return all ACLs, or why there are none to be read; '' without an authoriser."""
+    with asked_once(), kafka_errors("asking the brokers for ACLs"):
+        cluster = admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=CALL_SECONDS
+        ).result()
+        # To a user without DESCRIBE on the cluster, the client reports no ACL, and no error.
+        if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+            return "the user of kafka.common lacks DESCRIBE on the cluster"
+        settings = _broker_settings(admin, cluster.nodes[0].id)
+    bindings = _bindings(admin)
+    if not settings.get("authorizer.class.name", bindings):
+        return ""
+    ours = OWNED & {each.name for each in cluster.authorized_operations}
+    return Acls(bindings, ours, settings.get(OPEN, "false") != "false")
+
+
+def _bindings(admin: AdminClient) -> list[Any]:
+    """Return all ACLs that brokers list."""
     anything = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY,
         AclPermissionType.ANY,
     )  # fmt: skip
     with asked_once(), kafka_errors("asking the brokers for ACLs"):
-        ours = admin.describe_cluster(
-            include_authorized_operations=True, request_timeout=CALL_SECONDS
-        ).result()
-        # To a user without DESCRIBE on the cluster, the client reports no ACL, and no error.
-        if AclOperation.DESCRIBE not in (ours.authorized_operations or ()):
-            return "the user of kafka.common lacks DESCRIBE on the cluster"
-        bindings = admin.describe_acls(anything, request_timeout=CALL_SECONDS).result()
-        settings = _broker_settings(admin)
-    if not settings.get("authorizer.class.name", bindings):
-        return ""
-    ours = OWNED & {each.name for each in ours.authorized_operations}
-    return Acls(bindings, ours, settings.get(OPEN, "false") != "false")
+        bindings: list[Any] = admin.describe_acls(anything, request_timeout=CALL_SECONDS).result()
+    return bindings
 
 
-def _broker_settings(admin: AdminClient) -> dict[str, str]:
-    """Return the settings of a broker; {} if our user may not read them."""
-    broker = str(next(iter(admin.list_topics(timeout=CALL_SECONDS).brokers)))
-    resource = ConfigResource(ConfigResource.Type.BROKER, broker)
+def _broker_settings(admin: AdminClient, broker: int) -> dict[str, str]:
+    """Return the settings of a *broker*; {} if our user may not read them."""
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
     try:
         answers = admin.describe_configs([resource], request_timeout=CALL_SECONDS)
         entries = answers[resource].result()
