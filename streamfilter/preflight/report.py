@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from streamfilter.assembly import policy_for, reader_for, retention_for
 from streamfilter.backup.targets import probe, store_at
@@ -27,6 +28,9 @@ from streamfilter.process.cures import CURES
 from streamfilter.process.limits import small_limits
 from streamfilter.similarity.kernel.choice import choice
 from streamfilter.stops import ConfigError, MissingExtra, Problem, Refused, Temporary, counted
+
+if TYPE_CHECKING:
+    from streamfilter.kafka.brokers.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Kept:
         return f"{keeps}; those before {self.needed} belong to dropped windows and are cut off"
 
 
-def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
+def check_changelog(config: Config, found: Topics) -> tuple[list[Problem], list[Kept]]:
     """Return why the changelog of an index that forgets is kept, and what each partition holds.
 
     The brokers report its start and our rights on it. The index in this host's directory shows from
@@ -60,11 +64,10 @@ def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     from streamfilter.kafka.brokers import changelog_topic, topics
     from streamfilter.kafka.connection.clients import admin_client
 
-    admin = admin_client(config)
-    found = topics.described(config, admin)
     changelog = found.get(config.changelog_topic)
     if changelog is None or not topics.inputs_of(config, found):
         return [], []
+    admin = admin_client(config)
     layout, name = topics.layout_of(config, found), config.changelog_topic
     used = min(changelog.partitions, layout.tasks)
     bounds = changelog_topic.changelog_bounds(config, admin, used)
@@ -195,31 +198,29 @@ def preflight(
 
 def _ask_brokers(config: Config, found: Preflight, asked: RightsAsked, *, create: bool) -> None:
     from streamfilter.kafka.brokers import cluster_topics, rights, topic_creation, topics
+    from streamfilter.kafka.connection.clients import admin_client
 
     if create and not found.has(""):
         found.made = topic_creation.create_outputs(config) + cluster_topics.create(config)
     known = found.has("input.topic")  # then *config* has a default in its place
-    topical = topics.inspect(config, made=found.made)
+    seen = topics.seen(config, admin_client(config), found.made)
+    topical = topics.problems_of(config, seen) + topics.warnings_of(config, seen)
     found.problems += [p for p in topical if not (known and p.key.startswith("input.topic"))]
-    found.problems += cluster_topics.inspect(config)
-    granted, lacking = rights.check_rights(config, asked.roles, asked.principal, apply=create)
+    found.problems += cluster_topics.problems_of_cluster(config, seen)
+    found.problems += cluster_topics.warnings_of_cluster(config, seen)
+    granted, lacking = rights.check_rights(
+        config, asked.roles, asked.principal, existing=seen, apply=create
+    )
     found.made += granted
     found.problems += lacking
-    found.problems += _limits(config)
+    if config.index.scope != "topic":
+        need = topics.need_of(config, seen)
+        found.problems += [replace(each, warning=True) for each in small_limits(need)]
     if not found.has(*_JUDGES):
         found.problems += check_records(config)
     if retention_for(config).limited:
-        more, found.kept = check_changelog(config)
+        more, found.kept = check_changelog(config, seen)
         found.problems += more
-
-
-def _limits(config: Config) -> list[Problem]:
-    """Return the limits of this process that are too low; those of `run` may differ."""
-    if config.index.scope == "topic":
-        return []
-    from streamfilter.kafka.brokers.topics import need_of
-
-    return [replace(each, warning=True) for each in small_limits(need_of(config))]
 
 
 def _properties(config: Config, known: list[Problem]) -> list[Problem]:

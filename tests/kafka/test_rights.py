@@ -61,7 +61,7 @@ def test_a_denied_right_is_not_made_and_its_cure_is_no_further_acl(monkeypatch):
     config, made = load_config(), []
     denied = acl("TOPIC", config.output.unique, "WRITE", may=False)
     monkeypatch.setattr(rights, "admin_client", lambda *_: None)
-    monkeypatch.setattr(rights, "listed", lambda *_: config.topics.values())
+    topics = config.topics.values()
     monkeypatch.setattr(rights, "_described", lambda _: Acls([denied, *made], frozenset()))
     monkeypatch.setattr(rights, "_bindings", lambda _: [denied, *made])
 
@@ -73,11 +73,12 @@ def test_a_denied_right_is_not_made_and_its_cure_is_no_further_acl(monkeypatch):
         return [each.name for each in missing]
 
     monkeypatch.setattr(rights, "_make", make)
-    names, (problem,) = check_rights(config, [None], BOB, apply=True)
+    names, (problem,) = check_rights(config, [None], BOB, existing=topics, apply=True)
     assert names
     assert f"{BOB} lacks WRITE on topic {config.output.unique}: an ACL denies it" in problem.got
     assert "--add" not in problem.cure
-    assert check_rights(config, [None], BOB, apply=True) == ([], [problem])
+    again = check_rights(config, [None], BOB, existing=topics, apply=True)
+    assert again == ([], [problem])
 
 
 @pytest.mark.parametrize(("asked", "warning"), [(BOB, False), (None, True)])
@@ -85,10 +86,11 @@ def test_rights_that_cannot_be_seen_are_not_passed_over(monkeypatch, asked, warn
     """--apply was to make ACLs: without the right to see them it makes none, and says so."""
     monkeypatch.setattr(rights, "admin_client", lambda *_: None)
     monkeypatch.setattr(rights, "_described", lambda _: "our user lacks DESCRIBE")
-    _, (problem,) = check_rights(load_config(), [None], asked, apply=True)
+    _, (problem,) = check_rights(load_config(), [None], asked, existing=(), apply=True)
     assert problem.warning is warning
     assert "our user lacks DESCRIBE" in problem.got
-    assert check_rights(load_config(), [None], None, apply=False) == ([], [])
+    silent = check_rights(load_config(), [None], None, existing=(), apply=False)
+    assert silent == ([], [])
 
 
 @pytest.mark.parametrize("name", ["o'neil", "CN=o neil,O=x", "$HOME", "a_b"])

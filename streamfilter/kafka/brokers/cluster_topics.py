@@ -76,14 +76,6 @@ def create(config: Config) -> list[str]:
         return create_missing(config, admin, found)
 
 
-def inspect(config: Config) -> list[Problem]:
-    """Return all problems of the two topics, warnings last, or raise `Stop`."""
-    if not config.cluster.enabled:
-        return []
-    found = described(config, admin_client(config))
-    return problems_of_cluster(config, found) + warnings_of_cluster(config, found)
-
-
 def _kept(settings: Mapping[str, str]) -> int:
     return int(settings.get(RETENTION, DEFAULT_RETENTION))
 

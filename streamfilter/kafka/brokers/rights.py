@@ -30,7 +30,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.kafka.brokers.topics import outputs_of
 from streamfilter.kafka.connection.clients import admin_client
 from streamfilter.kafka.connection.errors import kafka_errors
-from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once
 from streamfilter.stops import Problem
 
 AclBinding: Any = _admin.AclBinding  # type: ignore[attr-defined]  # exported without types
@@ -182,12 +182,17 @@ def principal_of(config: Config) -> str | None:
 
 
 def check_rights(
-    config: Config, roles: Sequence[str | None], asked: str | None, *, apply: bool
+    config: Config,
+    roles: Sequence[str | None],
+    asked: str | None,
+    *,
+    existing: Collection[str],
+    apply: bool,
 ) -> tuple[list[str], list[Problem]]:
     """Return the ACLs that were made, and the rights that a principal lacks for *roles*.
 
-    It is the *asked* one, or our user. With *apply*, missing ones are made first, if the brokers
-    allow it. Raises `Stop`.
+    It is the *asked* one, or our user. No right to create *existing* topics is needed. With
+    *apply*, missing ones are made first, if the brokers allow it. Raises `Stop`.
     """
     admin, ours = admin_client(config), principal_of(config)
     principal = asked or ours
@@ -197,8 +202,6 @@ def check_rights(
         return [], [_unseen(principal, acls, warning=asked is None)] if reported else []
     if principal is None or (principal == ours and acls.favours(principal)):
         return [], []
-    with asked_once(), kafka_errors("asking the brokers for their topics"):
-        existing = set(listed(config, admin))
     wanted = [right for role in roles for right in rights_of(config, role)]
     missing = _missing(acls, principal, wanted, existing)
     made: list[str] = []

@@ -142,14 +142,12 @@ def layout_of(config: Config, topics: Topics) -> Layout:
     )
 
 
-def need_of(config: Config) -> Need:
+def need_of(config: Config, found: Topics) -> Need:
     """Return the needs of a process that owns all tasks of *config*, or raise `Stop`."""
-    admin = admin_client(config)
-    found = described(config, admin)
     if not inputs_of(config, found):
         return Need()
     with asked_once():
-        return Need(layout_of(config, found).tasks, brokers_of(admin))
+        return Need(layout_of(config, found).tasks, brokers_of(admin_client(config)))
 
 
 def largest_output(config: Config, topics: Topics) -> int:
@@ -308,12 +306,6 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
         )
         for setting, wanted, why in found
     ]
-
-
-def inspect(config: Config, *, made: Collection[str] = ()) -> list[Problem]:
-    """Return all problems of the topics, warnings last; await those just *made*. Raise `Stop`."""
-    topics = seen(config, admin_client(config), made)
-    return problems_of(config, topics) + warnings_of(config, topics)
 
 
 def seen(config: Config, admin: AdminClient, made: Collection[str]) -> dict[str, Topic]:
