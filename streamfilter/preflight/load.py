@@ -105,11 +105,14 @@ def load_of(shape: Shape, rate: float, size: int, shingles: int) -> LoadPlan:
     """Return what *rate* documents a second of *size* bytes need."""
     costs = costs_of(size)
     cores, edge_cores = rate * costs.alone / 1e6, rate * costs.edge / 1e6
-    judge_max = JUDGE_FULL * judged_a_second(costs)
-    step = "one process" if cores <= FULL else "edges and a judge"
-    step = "scopes" if step != "one process" and rate > judge_max else step
+    judged = judged_a_second(costs)
+    judge_max = JUDGE_FULL * judged
+    if cores <= FULL:
+        step = "one process"
+    else:
+        step = "edges and a judge" if rate <= judge_max else "scopes"
     record = shape.record_bytes(shingles=shingles) + FRAME_BYTES
-    between = 0 if step != "edges and a judge" else record + VERDICT_BYTES
+    between = record + VERDICT_BYTES if step == "edges and a judge" else 0
     return LoadPlan(
         rate=rate,
         size=size,
@@ -118,7 +121,7 @@ def load_of(shape: Shape, rate: float, size: int, shingles: int) -> LoadPlan:
         processes=max(1, ceil(cores / FULL)),
         edges=max(1, ceil(edge_cores / FULL)),
         edge_cores=edge_cores,
-        judge=rate / judged_a_second(costs),
+        judge=rate / judged,
         judge_max=judge_max,
         written=rate * (size + record + between),
         read=rate * (size + between),

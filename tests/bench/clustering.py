@@ -22,7 +22,7 @@ from streamfilter.bench.machine import processor_seconds, usable
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.demo.running_filter import WAIT_SECONDS, RunningFilter
-from streamfilter.preflight.load import COMMIT_SECONDS, COSTS, Costs
+from streamfilter.preflight.load import COSTS, Costs, judged_a_second
 from tests.bench.service import LOOK_SECONDS, MeasuredRun, Route
 
 SIZES = (130, 1_024)
@@ -121,7 +121,7 @@ class _Size:
             yield {"bytes": self.size, "edges": str(edges), "clock": rate, "expected": wanted,
                    "clock/expected": rate.median / wanted,
                    "cores had": Measured.of(had)}  # fmt: skip
-        rate, wanted = Measured.of(self.prepared), ceiling(self.measured())
+        rate, wanted = Measured.of(self.prepared), judged_a_second(self.measured())
         yield {"bytes": self.size, "edges": "prepared", "clock": rate, "expected": wanted,
                "clock/expected": rate.median / wanted, "cores had": None}  # fmt: skip
 
@@ -146,12 +146,7 @@ class _Size:
 def expected(costs: Costs, broker: float, edges: int, cores: int) -> float:
     """Return documents a second: the slowest of the edges, the judge, and all cores together."""
     whole = costs.edge + costs.judging + broker
-    return min(edges * 1e6 / costs.edge, ceiling(costs), cores * 1e6 / whole)
-
-
-def ceiling(costs: Costs, batch: int = 4_000) -> float:
-    """Return documents a second of a judge that never waits for edges."""
-    return batch / (batch * costs.judge / 1e6 + COMMIT_SECONDS)
+    return min(edges * 1e6 / costs.edge, judged_a_second(costs), cores * 1e6 / whole)
 
 
 def settings_of(route: Route, topic: str, group: str, role: str, **more: Any) -> dict[str, Any]:
