@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby, islice
-from operator import attrgetter
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -155,8 +155,8 @@ def _refuse_own(config: Config, topic: str) -> None:
 class Remembered(Record):
     """A document of another index: a row of its stored columns."""
 
-    documents: Documents | None = None
-    row: int = 0
+    documents: Documents = field(kw_only=True)
+    row: int = field(kw_only=True)
 
 
 @dataclass(slots=True)
@@ -220,10 +220,10 @@ class SeedIndex:
                 rows = np.flatnonzero(documents.ordinals >= seed.position)
                 self._count(documents, rows, known)
                 ordinals, times = documents.ordinals.tolist(), documents.timestamps.tolist()
-                records: list[Record] = [
+                records = [
                     Remembered(
-                        Source(self.name, 0, ordinals[row]), None, None, (), times[row], None,
-                        documents, row,
+                        Source(self.name, 0, ordinals[row]), None, None, (), times[row],
+                        documents=documents, row=row,
                     )
                     for row in rows.tolist()
                 ]  # fmt: skip
@@ -287,14 +287,13 @@ class StoredSketches:
                 ["seed: the hashes of the two differ; two indexes have the same one if both were "
                  "made with one index.seed_file, or if this one began with the other as its seed"],
             )  # fmt: skip
-        stored = [each for each in records if isinstance(each, Remembered)]
-        parts = [
-            (documents, np.array([each.row for each in rows], np.int64))
-            for documents, rows in groupby(stored, key=attrgetter("documents"))
-        ]
-        contents = Contents.joined([each.contents.at(rows) for each, rows in parts])
+        stored = cast(Sequence[Remembered], records)
+        runs = [[*run] for _, run in groupby(stored, key=lambda each: id(each.documents))]
+        contents = Contents.joined([
+            run[0].documents.contents.at(np.array([each.row for each in run], np.int64))
+            for run in runs
+        ])  # fmt: skip
         sketches = Sketches(contents, sketcher.keys_of(contents))
-        ids = [each.ids[row] for each, rows in parts for row in rows.tolist()]
         drawn = Drawn(np.arange(len(records)), [], sketches)
-        read = Read(records, [Document(id_, "") for id_ in ids], drawn)
+        read = Read(records, [Document(each.documents.ids[each.row], "") for each in stored], drawn)
         return self.incoming.fitting(read, Preparing(Reader(), sketcher))

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.local.real import RealKafka
 from streamfilter import Deduplicator, cli
 from streamfilter.config.loading import load_config
+from streamfilter.index.directory import read_only_view
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import read_seed
@@ -241,19 +242,40 @@ def test_another_index_is_merged_and_the_ids_in_both_are_listed(stage, other, ca
     assert "seed: it was built with another one" in capsys.readouterr().err
 
 
+def of_index(stage: Stage, path: Path, *arguments: str) -> int:
+    """Seed the index of a `Deduplicator`, into one with its scheme and without a seed file."""
+    loose = {"path": str(stage.directory / "state"), "seed_file": None}
+    scheme = json.loads(read_identity(path).scheme)
+    same = {"threshold": 0.8, "bands": scheme["bands"], "rows": scheme["rows"]}
+    return seed(stage, "--index", path, *arguments, index=loose, similarity=same)
+
+
 def test_a_new_index_takes_the_secret_of_its_first_seed_and_an_old_one_is_refused(
     stage, tmp_path, capsys
 ):
     for name in ("one", "two"):
         with Deduplicator(tmp_path / name) as texts:
             texts.add("a", STORIES[0])
-    loose = {"path": str(tmp_path / "state"), "seed_file": None}
-    asked = ("--index", tmp_path / "one")
-    scheme = json.loads(read_identity(tmp_path / "one").scheme)
-    same = {"threshold": 0.8, "bands": scheme["bands"], "rows": scheme["rows"]}
-    for given, code in ((asked, 0), (("--index", tmp_path / "two"), 78)):
-        assert seed(stage, *given, index=loose, similarity=same) == code
+    for name, code in (("one", 0), ("two", 78)):
+        assert of_index(stage, tmp_path / name) == code
     assert "the hashes of the two differ" in capsys.readouterr().err
+
+
+def test_a_batch_of_another_index_may_come_from_several_reads(embedded, tmp_path, monkeypatch):
+    monkeypatch.setattr(read_only_view, "SCAN_DOCUMENTS", 7)
+
+    def stored(path: Path) -> dict[str, bytes]:
+        with viewed(path) as view:
+            return {
+                name: found.contents.signatures[row].tobytes()
+                for found in view.scan()
+                for row, name in enumerate(found.ids)
+            }
+
+    with Deduplicator(tmp_path / "one") as index:
+        index.add_many((f"d{n}", text) for n, text in enumerate(STORIES))
+    assert of_index(embedded, tmp_path / "one", "--trust") == 0
+    assert stored(embedded.directory / "state") == stored(tmp_path / "one") != {}
 
 
 def test_a_dry_run_changes_no_byte_and_works_alone(tmp_path):
