@@ -192,13 +192,20 @@ class SeedIndex:
         )
         named = [one for one in differences(identity, wanted) if not one.startswith("index_id:")]
         if named:
-            raise unlike(self.path, named)
+            raise self._unlike(named)
         self.identity = identity
         with self._view(self.path) as view:
             self.documents = len(view)
 
     def _view(self, path: Path) -> AbstractContextManager[IndexView]:
         return viewed(path, seed=seed_at(self.config.index.seed_file))
+
+    def _unlike(self, named: Sequence[str]) -> IndexMismatch:
+        """Return the refusal of an index whose sketches cannot be compared with the target's."""
+        lines = "".join(f"\n    {each}" for each in named)
+        return IndexMismatch(
+            f"the documents of {self.path} cannot enter this index:{lines}", ways=_OTHERS
+        )
 
     def into(self, config: Config) -> list[SeedIndex]:
         """Return it, to be read into the index of *config*."""
@@ -211,9 +218,11 @@ class SeedIndex:
         return (Seed(self.name, f"index {self.identity.index_id}", 0),)
 
     def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
-        """Yield its documents from the seed's position on."""
+        """Yield its documents from the seed's position on. Raises `IndexMismatch`: other hashes."""
         (seed,) = seeds.values()
         with self._view(self.config.index.path) as target:
+            if target.identity.seed != self.identity.seed:
+                raise self._unlike([_HASHES])
             known = _names_but_for(target, self.name)
         with self._view(self.path) as view:
             for documents in view.scan():
@@ -252,18 +261,13 @@ def _names_but_for(target: IndexView, seed: str) -> I64:
     return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
 
 
-def unlike(path: Path, named: Sequence[str]) -> IndexMismatch:
-    """Return the refusal of an index whose sketches cannot be compared with the target's."""
-    lines = "".join(f"\n    {each}" for each in named)
-    return IndexMismatch(
-        f"the documents of {path} cannot enter this index:{lines}",
-        ways=_OTHERS,
-    )
-
-
 _OTHERS = (
     "\n    ways out: set what differs as that index has it; or seed the texts themselves, from a "
     "file or by --topic: they are sketched anew"
+)
+_HASHES = (
+    "seed: the hashes of the two differ; two indexes have the same one if both were made with one "
+    "index.seed_file, or if this one began with the other as its seed"
 )
 
 
@@ -272,7 +276,6 @@ class StoredSketches:
     """`parts.Preparer` of documents of another index: their columns are there already."""
 
     incoming: Incoming
-    source: SeedIndex
 
     @property
     def refusals(self) -> Refusals:
@@ -281,12 +284,6 @@ class StoredSketches:
 
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
         """Return *records* as if they had been read and sketched here."""
-        if sketcher.recipe[1] != self.source.identity.seed:
-            raise unlike(
-                self.source.path,
-                ["seed: the hashes of the two differ; two indexes have the same one if both were "
-                 "made with one index.seed_file, or if this one began with the other as its seed"],
-            )  # fmt: skip
         stored = cast(Sequence[Remembered], records)
         runs = [[*run] for _, run in groupby(stored, key=lambda each: id(each.documents))]
         contents = Contents.joined([

@@ -139,7 +139,7 @@ class Seeding:
             source=source,
             seeds=source,
             observer=observer,
-            incoming=StoredSketches(incoming, self._index) if self._index else incoming,
+            incoming=StoredSketches(incoming) if self._index else incoming,
             forwarder=NoOutputs(self.counts, self.errors_max),
             bounds=replace(parts.bounds, latency=inf),  # full batches: the same ones after a kill
             rules=replace(parts.rules, trusted=self.trusted),
