@@ -21,8 +21,8 @@ from streamfilter.files.run import check_paths
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode
 
-Sources = tuple[Config, Callable[[Config], Sequence[Any]], bytes | None]
-"""What is read, with which configuration, and the secret of a new index's hashes."""
+Sources = tuple[Config, Callable[[Config], Sequence[Any]]]
+"""With which configuration, and what is read."""
 
 EPILOG = """\b
 Examples:
@@ -96,9 +96,9 @@ def command(
             source = _of_topic(config, topic, name, partition, (first, last))
         else:
             source = _of_files(config, inputs, name) if inputs else _of_index(config, other, name)
-        with source as (config, read, hashes):
+        with source as (config, read):
             trial = DryRun() if dry_run else None
-            run = Seeding(config, read, trust, max_errors, hashes, trial=trial)
+            run = Seeding(config, read, trust, max_errors, trial=trial)
             run.run(INTERRUPTION.is_set)
         options.answer(run, output)
         if not run.finished:
@@ -115,7 +115,7 @@ def _of_files(config: Config, inputs: tuple[str, ...], name: str | None) -> Iter
     reader = reader_for(config)
     with over_files("seeding", inputs) as advanced:
         seeds = [SeedFile(p, name or _name(p), config, reader, advanced) for p in inputs]
-        yield config, lambda _: seeds, None
+        yield config, lambda _: seeds
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def _of_topic(
     from streamfilter.kafka.seed_sources import topic_seed
 
     with topic_seed(config, topic, name, partition, offsets, progress) as seed:
-        yield config, lambda _: [seed], None
+        yield config, lambda _: [seed]
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def _of_index(config: Config, path: Path | None, name: str | None) -> Iterator[S
     seed = SeedIndex(path, name or _name(str(path)), config)
     with progress("seeding", seed.documents) as advanced:
         seed.advanced = advanced
-        yield config, seed.into, seed.identity.seed
+        yield config, seed.into
 
 
 def _name(path: str) -> str:

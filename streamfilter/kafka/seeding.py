@@ -53,7 +53,6 @@ class Seeding:
     readers: Readers
     trusted: bool = False  # all documents are added as they are
     errors_max: int = 0  # records that may be broken
-    hashes: bytes | None = None  # as in `TaskFactory`
     counts: SeedCounts = field(default_factory=SeedCounts)
     trial: DryRun | None = None  # nothing is written; it counts what would be
     documents: int | None = None  # of the index at the end; None: the task was not owned then
@@ -82,7 +81,8 @@ class Seeding:
         factory = task_factory(config, health, metrics, Showcase(), start, creates=creates)
         self._read = self.readers(config)
         seeds = tuple(seed for reader in self._read for seed in reader.seeds)
-        factory = replace(factory, seeds=seeds, adapted=self._adapted, hashes=self.hashes)
+        hashes = None if self._index is None else self._index.identity.seed
+        factory = replace(factory, seeds=seeds, adapted=self._adapted, hashes=hashes)
         patience = OWNED_SECONDS + config.kafka.session_timeout.total_seconds()
         owned = begun = start.clock.monotonic()
 
@@ -94,15 +94,15 @@ class Seeding:
                     f"{health.status.detail}\n    what stays: everything up to the last batch"
                     "\n    cure: make room, and run it again: it goes on there"
                 )
-            owned = now if health.status.tasks or self.trial else owned
+            owns = bool(health.status.tasks or self.trial)
+            owned = now if owns else owned
             if now - owned > patience:
                 raise Temporary(
                     f"another process of {config.kafka.group} has the task\n"
                     "    what stays: everything up to the last batch\n"
                     "    cure: stop that process, and run it again: it goes on there"
                 )
-            known = health.status.tasks or self.trial
-            self.documents = health.status.documents if known else None
+            self.documents = health.status.documents if owns else None
             self.finished = self._source is not None and self._source.done
             return self.finished or stopping()
 
