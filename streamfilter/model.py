@@ -104,15 +104,20 @@ class Source:
         """Return the number that positions and stored documents hold for the partition."""
         return self.partition if self.numbered < 0 else self.numbered
 
+    @property
+    def seeded(self) -> bool:
+        """Return whether it is of a seed."""
+        return self.partition >= SEEDS_FROM
+
     def __str__(self) -> str:
-        if self.partition >= SEEDS_FROM:
+        if self.seeded:
             return f"line {self.offset} of the seed {self.topic}"
         return f"{self.topic}/{self.partition} at {self.offset}"
 
     @property
     def place(self) -> dict[str, str | int]:
         """Return where the record came from, as evidence spells it."""
-        if self.partition >= SEEDS_FROM:
+        if self.seeded:
             return {"seed": self.topic, "line": self.offset}
         return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
 

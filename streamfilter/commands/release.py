@@ -66,7 +66,7 @@ def command(
             original, there = None, "not in the input any more"
             if side.evidence is not None and side.evidence.matches:
                 source = side.evidence.matches[0].source
-                if "seed" in source.place:
+                if source.seeded:
                     there = str(source)
                 elif config.input.among([source.topic]):
                     original = readers.at(source)

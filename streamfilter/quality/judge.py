@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
-from streamfilter.model import SEEDS_FROM, Source, Verdict
+from streamfilter.model import Verdict
 from streamfilter.quality.report import Example, Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
 
@@ -22,7 +22,7 @@ def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: floa
     report = Report(len(run.given), recall_from, precision_from)
     outcomes = _match_up(run, report)
     judge = _Judge(run.given, outcomes, truth, report)
-    report.unknown = len(truth.ids() - judge.rows.keys())
+    report.unknown = len(judge.known - judge.rows.keys())
     for row, placed in enumerate(outcomes):
         if placed is None or placed.place == "dead_letter":
             continue
@@ -65,7 +65,7 @@ def _match_up(run: Run, report: Report) -> list[Placed | None]:
             row = rows.pop() if rows else -1
         if row < 0 or outcomes[row] is not None:
             report.extra += 1
-            name = _at(placed.source) if placed.source else placed.verdict.value
+            name = str(placed.source) if placed.source else placed.verdict.value
             report.example(Example("extra", name, placed.place, None))
         else:
             outcomes[row] = placed
@@ -74,12 +74,8 @@ def _match_up(run: Run, report: Report) -> list[Placed | None]:
             report.verdicts[Verdict.DROPPED.value] += 1
         elif outcome is None:
             report.missing += 1
-            report.example(Example("missing", given.id or _at(given.source), "nowhere", None))
+            report.example(Example("missing", given.id or str(given.source), "nowhere", None))
     return outcomes
-
-
-def _at(source: Source) -> str:
-    return f"{source.topic}/{source.partition} at {source.offset}"
 
 
 class _Judge:
@@ -147,7 +143,8 @@ class _Judge:
         if unlike and placed.containment is not None and not self.truth.knows_containment:
             self.report.unmeasured += 1
             return
-        if _seeded(placed.match_sources[:1]) and placed.match_id not in self.known:
+        seeded = bool(placed.match_sources) and placed.match_sources[0].seeded
+        if seeded and placed.match_id not in self.known:
             self.report.seeded += 1
             return
         there = self._row_of_match(placed)
@@ -159,7 +156,7 @@ class _Judge:
         self.report.precise.add(self.families[row], good=right)
         if not right:
             other = placed.match_id or "nothing"
-            name = given.id or _at(given.source)
+            name = given.id or str(given.source)
             example = Example("wrong", name, other, similarity, placed.similarity)
             self.report.example(example)
 
@@ -189,7 +186,7 @@ class _Judge:
         if not placed.match_sources:
             self.report.unkept_matches += 1
         for source in placed.match_sources:
-            if _seeded([source]):
+            if source.seeded:
                 continue
             there = self.by_source.get(source, self._row_of_match(placed))
             if there is None:
@@ -200,11 +197,6 @@ class _Judge:
                 self.report.later_matches += 1
             elif not self._kept(there):
                 self.report.unkept_matches += 1
-
-
-def _seeded(sources: Sequence[Source]) -> bool:
-    """Return whether one of *sources* is a seed's."""
-    return any(each.partition >= SEEDS_FROM for each in sources)
 
 
 def families(given: Sequence[Given], rows: Mapping[str, int], truth: Truth) -> list[int]:
