@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,7 +23,7 @@ from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import asked_once
 from streamfilter.kafka.ports.changelog import KafkaChangelog
 from streamfilter.kafka.ports.sink import KafkaSink
-from streamfilter.kafka.topic_reader import TopicReaders
+from streamfilter.kafka.topic_reader import Shown, TopicReaders
 from streamfilter.kafka.topic_sample import no_topic
 from streamfilter.matching.verdict.side_records import CorrectionCounts, SideRecord
 from streamfilter.model import Reading, Record
@@ -35,8 +35,6 @@ BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
 AGAIN = "run it again for the rest: nothing is sent twice"
 
 MakeVerb = Callable[[Surroundings], Verb]
-Shown = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Shows the progress of so many offsets under a label."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from heapq import merge
@@ -29,7 +29,14 @@ from streamfilter.index.protocol import Documents
 from streamfilter.kafka.brokers.broker_queries import ask_for_id
 from streamfilter.kafka.connection.clients import admin_client
 from streamfilter.kafka.connection.one_shot_calls import awaited
-from streamfilter.kafka.topic_reader import Bounds, TopicReader, no_progress, opened
+from streamfilter.kafka.topic_reader import (
+    Advanced,
+    Bounds,
+    Shown,
+    TopicReader,
+    no_progress,
+    opened,
+)
 from streamfilter.matching.batch import Prepared
 from streamfilter.model import Document, Record, Source, noun
 from streamfilter.similarity.columns import I64, Contents
@@ -43,7 +50,6 @@ BLOCK_RECORDS, BLOCK_BYTES = 20_000, 64 << 20  # held of all partitions together
 BLOCK_RECORDS_MIN = 500
 LISTED = 100
 """Most ids in both indexes that are listed; all are counted."""
-Advanced = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +72,14 @@ class SeedTopic:
         """Return a seed for each partition, from its first offset on."""
         return tuple(
             Seed(f"{self.name}/{p}", f"topic {self.id}", start)
-            for p, (start, _) in sorted(self.bounds.items())
+            for p, (start, _) in self.bounds.items()
         )
 
     def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
         """Yield the records from the positions of *seeds* on. Raises `Stop`: it cannot be read."""
         streams = [
-            self._records(f"{self.name}/{p}", p, max(start, seeds[f"{self.name}/{p}"].position))
-            for p, (start, _) in sorted(self.bounds.items())
+            self._records(seed.name, p, max(seed.position, seeds[seed.name].position))
+            for p, seed in zip(self.bounds, self.seeds, strict=True)
         ]
         merged = merge(*streams, key=lambda record: record.timestamp)
         while records := list(islice(merged, PIECE_RECORDS)):
@@ -113,13 +119,14 @@ def topic_seed(
     name: str | None,
     partition: int | None,
     offsets: tuple[int | None, int | None],
-    shown: Callable[[str, int], AbstractContextManager[Advanced]],
+    shown: Shown,
 ) -> Iterator[SeedTopic]:
     """Yield what is committed of *topic* now, or of one *partition* between two *offsets*.
 
     Raises `Stop`: it cannot be read, or it belongs to the service and is not its unique topic.
     """
     _refuse_own(config, topic)
+    first, last = offsets
     with opened(config, topic, None, key="--topic") as (reader, bounds):
         if partition is not None:
             if partition not in bounds:
@@ -127,14 +134,14 @@ def topic_seed(
                     f"--partition: {topic} has no partition {partition}; it has {len(bounds)}",
                     exit_code=ExitCode.USAGE,
                 )
-            (start, end), last = bounds[partition], offsets[1]
-            start, end = max(start, offsets[0] or 0), end if last is None else min(end, last)
-            bounds = {partition: (min(start, end), end)}
+            start, end = bounds[partition]
+            end = end if last is None else min(end, last)
+            bounds = {partition: (min(max(start, first or 0), end), end)}
         admin = admin_client(config)
         id_ = awaited(config, lambda _: ask_for_id(admin, topic))
-        length = sum(end - start for start, end in bounds.values())
-        if first := offsets[0]:
+        if first:
             id_ += f" from {first}"  # under one name, nothing before it would ever be read
+        length = sum(end - start for start, end in bounds.values())
         with shown("seeding", length) as advanced:
             yield SeedTopic(reader, bounds, name or topic, id_, advanced)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
 
 from confluent_kafka import IsolationLevel, KafkaError, Message, TopicPartition
@@ -27,6 +27,10 @@ BLOCK_FIRST, BLOCK_MAX = 1_000, 64_000  # offsets of a partition that are read a
 
 Bounds = Mapping[int, tuple[int, int]]
 """The first offset of each partition, and the offset after the last."""
+Advanced = Callable[[int], None]
+"""Called with the number of offsets that were passed since its last call."""
+Shown = Callable[[str, int], AbstractContextManager[Advanced]]
+"""Shows the progress of so many offsets under a label."""
 
 
 def no_progress(_: int) -> None:
@@ -63,9 +67,7 @@ class TopicReader:
         ends = list_offsets(admin, spots, OffsetSpec.latest(), level)
         return {number: (starts[number], ends[number]) for number in spots}
 
-    def records(
-        self, bounds: Bounds, advanced: Callable[[int], None] = no_progress
-    ) -> Iterator[Record]:
+    def records(self, bounds: Bounds, advanced: Advanced = no_progress) -> Iterator[Record]:
         """Yield the committed records in *bounds*; *advanced* gets the offsets that were passed.
 
         Raises `Stop`: a broker or an open transaction holds them back, or a stop was requested.
@@ -101,7 +103,7 @@ class TopicReader:
                     self._client.incremental_unassign([TopicPartition(self.topic, number)])
 
     def newest_first(
-        self, bounds: Bounds, advanced: Callable[[int], None] = no_progress
+        self, bounds: Bounds, advanced: Advanced = no_progress
     ) -> Iterator[Iterator[Record]]:
         """Yield the records in *bounds* in blocks, from the end to the beginning.
 
