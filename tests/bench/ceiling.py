@@ -13,8 +13,7 @@ records go to the topic of duplicates, and kept ones also to a changelog, in the
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -23,29 +22,13 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.brokers.topics import MESSAGE_BYTES
 from streamfilter.kafka.connection.clients import Sizes, data_properties, producer_properties
-from tests.bench.peers.loops import SLOTS, THRESHOLD
-from tests.bench.peers.shingles import word_shingles
+from tests.bench.peers.loops import rensa_judge
 
 SECONDS_MAX = 30.0
 SIZES = Sizes(message=MESSAGE_BYTES, batch=MESSAGE_BYTES)
 
-Judge = Callable[[Sequence[bytes]], Sequence[bool]]
-"""Returns which of the values are kept."""
-
-
-def rival() -> Judge:
-    """Return rensa's own deduplicator, which keeps the first of similar texts."""
-    from rensa import RMinHashDeduplicator
-
-    deduplicator = RMinHashDeduplicator(threshold=THRESHOLD, num_perm=SLOTS, use_lsh=True)
-    numbers = map(str, count())
-
-    def judge(values: Sequence[bytes]) -> Sequence[bool]:
-        texts = (json.loads(value)["text"] for value in values)
-        pairs = [(next(numbers), word_shingles(text)) for text in texts]
-        return deduplicator.add_pairs(pairs)  # type: ignore[no-any-return]
-
-    return judge
+Judge = Callable[[Iterable[str]], Sequence[bool]]
+"""Returns which of the texts are kept."""
 
 
 def changelog_of(group: str) -> str:
@@ -86,15 +69,16 @@ def _copy_batch(consumer: Consumer, producer: Producer, config: Config, judge: J
         pass
     producer.begin_transaction()
     next_offsets: dict[int, int] = {}
-    kept = judge([each.value() or b"" for each in messages]) if judge is not None else None
-    for place, message in enumerate(messages):
+    kept = [True] * len(messages)
+    if judge is not None:
+        kept = [*judge(json.loads(each.value() or b"")["text"] for each in messages)]
+    for message, keep in zip(messages, kept, strict=True):
         if (error := message.error()) is not None:
             raise KafkaException(error)
         partition = message.partition() or 0
         value, key = message.value(), message.key()
-        output = duplicates if kept is not None and not kept[place] else unique
-        producer.produce(output, value=value, key=key, partition=partition)
-        if kept is not None and kept[place]:
+        producer.produce(unique if keep else duplicates, value=value, key=key, partition=partition)
+        if judge is not None and keep:
             producer.produce(changelog_of(config.kafka.group), value=value, key=key)
         next_offsets[partition] = (message.offset() or 0) + 1
     producer.flush(SECONDS_MAX)
@@ -106,7 +90,7 @@ def _copy_batch(consumer: Consumer, producer: Producer, config: Config, judge: J
 
 def main(config_file: str, records: str, name: str = "") -> None:
     """Copy and print the result as JSON."""
-    judge = rival() if name else None
+    judge = rensa_judge() if name else None
     print(json.dumps(copy(load_config([Path(config_file)]), int(records), judge)))
 
 

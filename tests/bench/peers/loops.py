@@ -9,9 +9,9 @@ documents; nothing is written to disk but the lines, and nothing is verified but
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 
 from tests.bench.peers.shingles import word_shingles
 
@@ -49,14 +49,25 @@ def datasketch(
         yield not known
 
 
-def rensa(texts: Texts) -> Kept:
-    """Let its deduplicator decide, a thousand documents a call."""
+def rensa_judge() -> Callable[[Texts], Sequence[bool]]:
+    """Return rensa's own deduplicator: it says of each of the next texts whether it is kept."""
     from rensa import RMinHashDeduplicator
 
     deduplicator = RMinHashDeduplicator(threshold=THRESHOLD, num_perm=SLOTS, use_lsh=True)
-    numbered = ((str(number), word_shingles(text)) for number, text in enumerate(texts))
-    while batch := list(islice(numbered, BATCH)):
-        yield from deduplicator.add_pairs(batch)
+    names = map(str, count())
+
+    def judge(texts: Texts) -> Sequence[bool]:
+        pairs = [(next(names), word_shingles(text)) for text in texts]
+        return deduplicator.add_pairs(pairs)  # type: ignore[no-any-return]
+
+    return judge
+
+
+def rensa(texts: Texts) -> Kept:
+    """Let its deduplicator decide, a thousand documents a call."""
+    judge, left = rensa_judge(), iter(texts)
+    while batch := list(islice(left, BATCH)):
+        yield from judge(batch)
 
 
 def gaoya(texts: Texts) -> Kept:
