@@ -23,7 +23,7 @@ from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.demo.running_filter import WAIT_SECONDS, RunningFilter
 from streamfilter.preflight.load import COSTS, Costs, judged_a_second
-from tests.bench.service import LOOK_SECONDS, MeasuredRun, Route
+from tests.bench.service import LOOK_SECONDS, MeasuredRun, Route, done_by
 
 SIZES = (130, 1_024)
 RECORDS = {True: 12_000, False: 40_000}
@@ -149,30 +149,25 @@ def expected(costs: Costs, broker: float, edges: int, cores: int) -> float:
     return min(edges * 1e6 / costs.edge, judged_a_second(costs), cores * 1e6 / whole)
 
 
-def settings_of(route: Route, topic: str, group: str, role: str, **more: Any) -> dict[str, Any]:
-    """Return the settings of one process of the cluster *group*."""
-    settings = route.settings(topic, group) if role == "judge" else {**more.pop("like")}
-    http = {"host": "127.0.0.1", "port": free_ports(1)[0]}
-    return {**settings, "http": http, "cluster": {"enabled": True}, **more}
+def settings_of(route: Route, topic: str) -> dict[str, Any]:
+    """Return the settings of the judge of a new cluster."""
+    return {**route.settings(topic, route.new_group()), "cluster": {"enabled": True}}
 
 
-def position_of(service: RunningFilter) -> int:
-    """Return how many records a process has judged or forwarded."""
-    return sum(service.status().get("positions", {}).values())
+def beside(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of another process of the cluster that has *settings*."""
+    return {**settings, "http": {"host": "127.0.0.1", "port": free_ports(1)[0]}}
 
 
 def clustered(route: Route, edges: int) -> tuple[ClusterRun, int]:
     """Start a judge and *edges*, then feed the topic; return the costs, and what came out."""
-    count, group, topic = len(route.documents), route.new_group(), _new_topic(route)
+    count, topic = len(route.documents), _new_topic(route)
+    settings = settings_of(route, topic)
     with ExitStack() as stack:
-        settings = settings_of(route, topic, group, "judge")
         judge = stack.enter_context(_started(route, settings, "judge"))
         judge.wait_until("running")
         running = [
-            stack.enter_context(
-                _started(route, settings_of(route, topic, group, "edge", like=settings), f"edge{n}")
-            )
-            for n in range(edges)
+            stack.enter_context(_started(route, beside(settings), f"edge{n}")) for n in range(edges)
         ]
         for each in running:
             each.wait_until("running")
@@ -182,7 +177,7 @@ def clustered(route: Route, edges: int) -> tuple[ClusterRun, int]:
         used = partial(_used, judge, running, route.kafka)
         begun, before = time.perf_counter(), used()
         route.feed(topic)
-        while sum(map(position_of, running)) < count:
+        while sum(map(done_by, running)) < count:
             time.sleep(LOOK_SECONDS)
         seconds, after = time.perf_counter() - begun, used()
         written = sum(
@@ -206,16 +201,15 @@ def _used(judge: RunningFilter, edges: list[RunningFilter], kafka: RealKafka) ->
 
 def _new_topic(route: Route) -> str:
     topic = f"{route.name}.{time.time_ns()}"
-    route.kafka.create_topics({topic: PARTITIONS})
+    route.kafka.create_topics({topic: route.partitions})
     return topic
 
 
 def prepared(route: Route) -> float:
     """Let an edge sign all records, stop it, and return the documents/s of the judge alone."""
-    count, group, topic = len(route.documents), route.new_group(), _new_topic(route)
-    settings = settings_of(route, topic, group, "judge")
-    patient = settings_of(route, topic, group, "edge", like=settings,
-                          cluster={"enabled": True, "pending": max(count, 100)})  # fmt: skip
+    count, topic = len(route.documents), _new_topic(route)
+    settings = settings_of(route, topic)
+    patient = beside(settings) | {"cluster": {"enabled": True, "pending": max(count, 100)}}
     with _started(route, settings, "judge") as judge:
         judge.wait_until("running")
         with _started(route, patient, "edge") as edge:

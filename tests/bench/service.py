@@ -45,7 +45,7 @@ class MeasuredRun:
     def of(cls, service: RunningFilter, records: int) -> MeasuredRun:
         """Return when *service* has committed *records*."""
         first, begun, used = 0, 0.0, 0.0
-        while (done := sum(service.status().get("positions", {}).values())) < records:
+        while (done := done_by(service)) < records:
             if done and not first:
                 first, begun = done, time.perf_counter()
                 used = processor_seconds(service.pid)
@@ -187,6 +187,11 @@ def _trickled(
             latencies.append((time.perf_counter() - sent[int(record.key or b"0")]) * 1e3)
     # The first ones also wait for the connections.
     return latencies[len(latencies) // 10 :]
+
+
+def done_by(service: RunningFilter) -> int:
+    """Return how many records a process has committed."""
+    return sum(service.status().get("positions", {}).values())
 
 
 def record_of(number: int, text: str) -> bytes:
