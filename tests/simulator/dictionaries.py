@@ -89,19 +89,12 @@ class Files:
 
     def cut(self, kept: int) -> None:
         """Lose all batches but the first *kept*, and those that a sync has saved."""
-        kept = max(kept, self.synced)
-        batches, self.batches = self.batches[:kept], []
+        del self.batches[max(kept, self.synced) :]
         for name in self.families:
-            self.families[name] = dict(self.flushed.get(name, (0, {}))[1])
-        for number, batch in enumerate(batches):
-            batch.apply(
-                {
-                    name: rows
-                    for name, rows in self.families.items()
-                    if number >= self.flushed.get(name, (0, {}))[0]
-                }
-            )
-        self.batches = batches
+            since, rows = self.flushed.get(name, (0, {}))
+            self.families[name] = dict(rows)
+            for batch in self.batches[since:]:
+                batch.apply({name: self.families[name]})
 
     def copy(self) -> Files:
         """Return another database with the same content."""
