@@ -116,6 +116,11 @@ class Layers:
     paged: tuple[PagedRun, ...] = ()
     rows: StoredRows | None = None
 
+    @property
+    def all_filters(self) -> list[BloomFilter | None]:
+        """Return the filters of all runs; None: not in memory, every key passes."""
+        return [*self.filters, *(run.filter for run in self.paged)]
+
     def find(self, keys: U64) -> list[tuple[Places, Lists]]:
         """Return the buckets of *keys*, distinct and rising, with their places; each found once."""
         found, left = list[tuple[Places, Lists]](), np.ones(len(keys), np.bool_)

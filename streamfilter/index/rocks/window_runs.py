@@ -135,7 +135,7 @@ class WindowRuns:
 
         Rows of format 2 have none until they are converted. More memory would not help them.
         """
-        return [*self._layers.filters, *(run.filter for run in self._layers.paged)]
+        return self._layers.all_filters
 
     @property
     def paged(self) -> tuple[PagedRun, ...]:
@@ -147,7 +147,7 @@ class WindowRuns:
         layers = self._layers
         if not layers.filters:
             return np.ones(keys.shape, np.bool_)
-        answer = together([*layers.filters, *(run.filter for run in layers.paged)], keys)
+        answer = together(layers.all_filters, keys)
         return answer if layers.rows is None else answer | self._perhaps_a_row(keys)
 
     def _perhaps_a_row(self, keys: U64) -> Flags:
