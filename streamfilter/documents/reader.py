@@ -194,8 +194,9 @@ class Reader:
         readings: list[Reading] = []
         while len(readings) < len(records):
             piece = records[len(readings) : len(readings) + TOGETHER]
-            readings += self._together(piece) or self._read_until(piece, late)
-            if late is not None and late():
+            read = self._together(piece) or self._read_until(piece, late)
+            readings += read
+            if len(read) < len(piece) or (late is not None and late()):
                 break
         return readings
 

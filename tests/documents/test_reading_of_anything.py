@@ -106,6 +106,16 @@ def test_records_that_are_read_together_are_read_as_each_by_itself(broken) -> No
     assert reader.read_all(records) == [*map(reader.read, records)]
 
 
+@pytest.mark.parametrize(
+    ("answers", "read"), [([True], TOGETHER), ([False, False, True, False], TOGETHER + 2)]
+)
+def test_reading_ends_when_it_is_late_between_pieces_or_inside_of_one(answers, read) -> None:
+    given = [record(b'{"id":1,"text":"b"}')] * (3 * TOGETHER)
+    given[-TOGETHER - 1] = record(b"{")  # the second piece is read one by one
+    late = iter(answers + [False] * len(given))
+    assert len(Reader().read_all(given, lambda: next(late))) == read
+
+
 @pytest.mark.slow
 @given(values, st.integers(1, 8))
 @settings(max_examples=300, deadline=None)
