@@ -67,29 +67,41 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
+
+
+def _optional(part: str) -> str:
+    """Return the pattern that takes *part* where it is, and never gives it up.
+
+    `(?:…)?+` says so, too. But up to Python 3.11.4 such a group keeps what it has read before it
+    fails (python/cpython#106052), if more than single characters come first in it.
+    """
+    return rf"(?:{part}|(?!{part}))"
+
+
 _TIME = (
-    r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?+)?+(?:[ ]?[ap]\.?m\b\.?)?+"
-    r"(?:[ ]?(?:z|utc|gmt|[+-]\d{2}:?\d{2})\b)?+"
+    r"\d{1,2}:\d{2}(?::\d\d(?:[.,]\d\d{0,8}+)?+)?+"
+    + _optional(r"[ ]?[ap]\.?m\b\.?+")
+    + _optional(r"[ ]?(?:z|utc|gmt|[+-]\d{2}:?\d{2})\b")
 )
 _DATE = (
     r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
-    rf"|\d{{1,2}}[ /-]{_MONTH}(?:[ /-]\d{{4}})?+"
-    rf"|{_MONTH}[ ]{{1,2}}\d{{1,2}}(?!\d)(?:,?[ ]\d{{4}}(?!:))?+)"
+    rf"|\d{{1,2}}[ /-]{_MONTH}(?:[ /-]\d\d\d\d)?+"
+    rf"|{_MONTH}[ ]{{1,2}}\d{{1,2}}(?!\d)" + _optional(r",?[ ]\d{4}(?!:)") + ")"
 )
+_AT_TIME = _optional(rf"(?:[t:]|,?[ ]{{1,2}}){_TIME}")
 _TIMESTAMP = re.compile(
-    rf"(?<![\w.:]){_DATE}(?:(?:[t:]|,?[ ]{{1,2}}){_TIME})?+(?![\w:])|(?<![\w.:]){_TIME}(?![\w:])",
-    re.IGNORECASE,
+    rf"(?<![\w.:]){_DATE}{_AT_TIME}(?![\w:])|(?<![\w.:]){_TIME}(?![\w:])", re.IGNORECASE
 )
 _HEX = re.compile(
     r"\b(?:0x[0-9a-f]++|(?=[a-f]*+[0-9])(?=[0-9]*+[a-f])[0-9a-f]{8,}+)\b", re.IGNORECASE
 )
-_IP = re.compile(r"(?<![\w.:])[0-9a-fA-F:.]{3,45}+(?:%\w{1,16}+)?+")
+_IP = re.compile(r"(?<![\w.:])[0-9a-fA-F:.]{3,45}+(?:%\w\w{0,15}+)?+")
 _PATH = re.compile(
-    r"(?<![\w/.:\\])(?:[a-z]:\\|~?/|\.{1,2}/)[\w.@%+~-]++(?:[/\\][\w.@%+~-]++)++[/\\]?",
+    r"(?<![\w/.:\\])(?:[a-z]:\\|~?/|\.{1,2}/)[\w.@%+~-]++(?:[/\\][\w.@%+~-][\w.@%+~-]*+)++[/\\]?",
     re.IGNORECASE,
 )
 _LETTER, _DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"\d")
-_NUMBER = re.compile(r"\d++(?:[.,'’\u00a0\u202f]\d++)*+")
+_NUMBER = re.compile(r"\d++(?:[.,'’\u00a0\u202f]\d\d*+)*+")
 
 
 def _address(found: re.Match[str]) -> str:

@@ -20,7 +20,7 @@ ABSENT = 0  # the digest of what a record does not have
 _EMPTY = ("[]", "{}")
 
 _NUMBER = re.compile(
-    r"\d++(?:[.,'\u2019\u00a0\u202f\u2009\u066b\u066c]\d++)*+|[\u00bc-\u00be\u2150-\u215e\u2189]"
+    r"\d++(?:[.,'\u2019\u00a0\u202f\u2009\u066b\u066c]\d\d*+)*+|[\u00bc-\u00be\u2150-\u215e\u2189]"
 )
 _SEPARATED = re.compile(r"\D(\d+)")
 _AFTER_URL = ".,;:!?)]}"
