@@ -14,6 +14,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.model import Document, Record
 from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.web.explaining import Explainer
 from streamfilter.monitoring.web.http import Server
 from streamfilter.monitoring.web.pages import Pages
 from streamfilter.monitoring.web.showcase import Showcase, Shown
@@ -72,7 +73,8 @@ def command(
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
     showcase = _showcase_for(config)
-    pages = Pages(health, metrics, showcase, _shown_of(config))
+    explainer = Explainer.of(files, overrides)
+    pages = Pages(health, metrics, showcase, _shown_of(config), explainer)
     signals = Interruption()
     stalled = partial(metrics.count, "stalls_total")
     http, exit_after = config.http, config.http.exit_after.total_seconds()

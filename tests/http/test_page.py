@@ -80,15 +80,19 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert "Remembered since2023-11-14 22:13 UTC" in text
     assert "Index on disk25 MB, of 80 MB in the end" in text
     assert "near-duplicate150.0 %" in text
-    assert "80.0 %all looked at" in text  # 40 of 50: a count, which an interval would hide
-    assert "The audit held 90 arrivals, chosen at random among 90" in text
-    assert "Lost, about: 10 (no key in common)" in text
-    assert "Change, recall has fallen: 2 reported since the start, 0.00 % of the way" in text
-    assert "Change, more verdicts are wrong: 0 reported since the start" in text
-    assert 'aria-label="Doubt expected and found: 8.0 % expected, 0.00 % wrong"' in body
-    assert "8.0 %0.00 %all looked at40" in text
+    assert "80.0 %all were audited" in text  # 40 of 50: a count, which an interval would hide
+    assert "The audit compared 90 of 90 records with the whole index" in text
+    assert "Missed duplicates, about: 10 (no key in common)" in text
+    assert (
+        "Alarm for lower recall: 2 since the start, the evidence for the next is at 0.00 %" in text
+    )
+    assert "Alarm for more wrong verdicts: 0 since the start" in text
+    assert 'aria-label="Wrong verdicts, expected and found: 8.0 % expected, 0.00 % wrong"' in body
+    assert "8.0 %0.00 %all were audited40" in text
     assert "not known" in text
-    assert "similarity 0.917 (exact_jaccard), 11 bands shared; docs/0 at 1" in text
+    assert "The lines begin with the process." in text
+    assert "Share of duplicatesnot known yet" in text
+    assert "similarity 0.917 (exact_jaccard), 11 bands shared; record docs/0 at 1" in text
     marked = re.findall(r"<mark>(.*?)</mark>", body)
     assert {"brown", "red"} <= set(marked)
     assert "quick" not in marked

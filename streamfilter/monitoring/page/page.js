@@ -1,5 +1,5 @@
 "use strict";
-// Reads /status and shows it. Everything that came from a record is set as text, never as markup.
+// Reads page.json (/status without its lists of partitions) and shows it. Everything that came from a record is set as text, never as markup.
 
 const EVERY_MS = 1000;
 const WORDS_MAX = 300; // of each text that is compared: the table of the comparison is its square
@@ -9,15 +9,15 @@ const NAMES = {
   passthrough: "passed through", dropped: "dropped", rejected: "dead letter",
 };
 const FIGURES = [
-  ["audit_recall", "Recall of different texts", "texts too short to be signed; what the sketcher made of a text is believed"],
-  ["audit_recall_equal", "Recall of equal texts", "copies of what is forgotten"],
-  ["audit_precision", "Precision of near-duplicates", "equal texts, compared by 128 bits"],
+  ["audit_recall", "Recall of different texts", "texts that are too short; errors in reading a text"],
+  ["audit_recall_equal", "Recall of equal texts", "copies of forgotten documents"],
+  ["audit_precision", "Precision of near-duplicates", "equal texts: they are compared by a hash of 128 bits"],
 ];
 const CAUSES = {
   bands: "no key in common", full_buckets: "not listed in a full bucket",
-  max_candidates: "others were looked at first", estimate: "signatures too unlike",
+  max_candidates: "more candidates than are compared", estimate: "signatures too different",
 };
-const CHANGES = { recall: "Change, recall has fallen", wrong: "Change, more verdicts are wrong" };
+const CHANGES = { recall: "Alarm for lower recall", wrong: "Alarm for more wrong verdicts" };
 
 const at = (id) => document.getElementById(id);
 const counted = (number) => number.toLocaleString("en");
@@ -37,29 +37,18 @@ function drawn(tag, attributes, text) {
   return element;
 }
 
-// Two looks at least a second apart make a rate.
-let before = null;
-function rateOf(status, records) {
-  const now = { uptime: status.uptime_seconds, records };
-  if (before === null || now.uptime < before.uptime || now.records < before.records) before = now;
-  const seconds = now.uptime - before.uptime;
-  if (seconds < EVERY_MS / 1000) return null;
-  const rate = (now.records - before.records) / seconds;
-  if (seconds > 10) before = { uptime: before.uptime + seconds / 2, records: before.records + (now.records - before.records) / 2 };
-  return rate;
-}
-
-const minute = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+const DATES_SECONDS_MAX = 253402300800; // the year 10000; a record may have any timestamp
+const minute = (seconds) => Math.abs(seconds) < DATES_SECONDS_MAX
+  ? new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC" : `${seconds} s after 1970`;
 const megabytes = (bytes) => counted(Math.round(bytes / 1e6)) + " MB";
 
 function showTraffic(status) {
   const verdicts = Object.entries(status.verdicts);
   const records = verdicts.reduce((sum, [, count]) => sum + count, 0);
-  const rate = rateOf(status, records);
-  at("rate").textContent = rate === null ? "–" : counted(Math.round(rate));
+  const rate = status.history.records_a_second;
+  at("rate").textContent = rate === null ? "–" : counted(rate < 10 ? rate : Math.round(rate));
   at("records").textContent = counted(records);
-  const lags = Object.values(status.lag);
-  at("lag").textContent = lags.length ? counted(lags.reduce((sum, lag) => sum + lag, 0)) : "–";
+  at("lag").textContent = status.lag_records === null ? "–" : counted(status.lag_records);
   at("documents").textContent = counted(status.index_documents);
   at("since").textContent = status.index_since_seconds === null ? "–" : minute(status.index_since_seconds);
   at("bytes").textContent = status.index_bytes === null ? "–" : megabytes(status.index_bytes) +
@@ -77,6 +66,40 @@ function showTraffic(status) {
     bar.style.flexGrow = count;
     return bar;
   }));
+}
+
+const LINES = [
+  ["rate", "Records a second", (value) => counted(Math.round(value))],
+  ["lag", "Consumer lag, records", counted],
+  ["duplicates", "Share of duplicates", share],
+  ["recall", "Recall of different texts", share],
+];
+const HOUR_SECONDS = 3600;
+
+/** Draws one value of the last hour; a span without a value is a gap, and shares reach from 0 to 1. */
+function line(values, ages, most) {
+  const wide = 300, high = 60, long = Math.min(HOUR_SECONDS, Math.max(60, ages[0] ?? 0));
+  const picture = drawn("svg", { viewBox: `0 0 ${wide} ${high}`, "aria-hidden": "true", preserveAspectRatio: "none" });
+  const x = (age) => wide - 2 - (age / long) * (wide - 4), y = (value) => high - 3 - (value / most) * (high - 6);
+  let path = "", drawing = false;
+  values.forEach((value, place) => {
+    if (value !== null) path += `${drawing ? "L" : "M"}${x(ages[place]).toFixed(1)} ${y(value).toFixed(1)}h.1`;
+    drawing = value !== null;
+  });
+  picture.append(drawn("path", { class: "axis", d: `M0 ${high - 1}H${wide}` }), drawn("path", { class: "trend", d: path }));
+  return picture;
+}
+
+function showHour({ seconds_ago: ages, ...history }) {
+  at("hour").replaceChildren(...LINES.map(([name, title, written]) => {
+    const values = history[name], known = values.filter((value) => value !== null);
+    const greatest = known.reduce((most, value) => Math.max(most, value), 0), last = known.at(-1);
+    const whole = name === "duplicates" || name === "recall";
+    const words = known.length === 0 ? "not known yet" : whole ? `now ${written(last)}` : `now ${written(last)}, highest ${written(greatest)}`;
+    return made("div", {}, made("dt", {}, title), made("dd", {}, line(values, ages, whole ? 1 : greatest || 1), made("span", {}, words)));
+  }));
+  const minutes = Math.round((ages[0] ?? 0) / 60);
+  at("hour-note").textContent = minutes ? `The last ${minutes} min, now on the right. Shares are drawn from 0 to 100 %.` : "The lines begin with the process.";
 }
 
 function interval(estimate) {
@@ -97,9 +120,9 @@ function showReliability(rows) {
     made("td", { class: "number" }, counted(row.verdicts)),
     made("td", {}, row.calibrated_why ? `${row.calibrated}: ${row.calibrated_why}` : row.calibrated))));
   const size = 220, x = (value) => 24 + value * (size - 34), y = (value) => size - 24 - value * (size - 34);
-  const told = rows.map((row) => `${share(row.told)} expected, ${share(row.value)} wrong`).join("; ");
+  const pairs = rows.map((row) => `${share(row.told)} expected, ${share(row.value)} wrong`).join("; ");
   const picture = drawn("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", class: "square",
-    "aria-label": `Doubt expected and found: ${told || "nothing yet"}` });
+    "aria-label": `Wrong verdicts, expected and found: ${pairs || "nothing yet"}` });
   picture.append(
     drawn("line", { class: "axis", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
     drawn("text", { class: "label", x: x(0.5), y: size - 6, "text-anchor": "middle" }, "expected to be wrong"),
@@ -113,7 +136,7 @@ function showReliability(rows) {
 }
 
 function ends(figure) {
-  if (figure.says === "known") return "all looked at";
+  if (figure.says === "known") return "all were audited";
   if (figure.says === "interval") return share(figure.lower) + " to " + share(figure.upper);
   if (figure.says === "upper bound") return "at most " + share(figure.upper);
   return figure.says === "lower bound" ? "at least " + share(figure.lower) : "not known";
@@ -137,26 +160,26 @@ function showQuality(quality) {
   const lost = Object.entries(quality.audit_lost).filter(([, count]) => count > 0);
   const arrivals = quality.audit_population.unique + quality.audit_population.near;
   const unknown = quality.audit_not_known, known = quality.audit_decided - unknown;
-  at("lost").textContent = (unknown === 0 ? "" : `Not known of ${counted(unknown)} of the ` +
-    `${counted(quality.audit_decided)} arrivals chosen, whose sets were cut or sampled. `) +
-    (lost.length === 0 ? (known ? "No loss was seen." : "") : "Lost, about: " +
+  at("lost").textContent = (unknown === 0 ? "" : `Of ${counted(quality.audit_decided)} audited records, ` +
+    `${counted(unknown)} have no known result, because their sets were cut or sampled. `) +
+    (lost.length === 0 ? (known ? "No duplicate was missed among the audited records." : "No record was audited yet.") : "Missed duplicates, about: " +
     lost.map(([cause, count]) => `${counted(Math.round(count))} (${CAUSES[cause] ?? cause})`).join(", ") +
-    `; the ${counted(quality.audit_missed_sampled)} that were seen have ${counted(quality.audit_missed_originals)} originals.`);
+    `. The audit saw ${counted(quality.audit_missed_sampled)} of them, with ${counted(quality.audit_missed_originals)} originals.`);
   at("changes").textContent = Object.entries(quality.audit_changes).map(([figure, { score, changes, why }]) =>
     `${CHANGES[figure] ?? figure}: ${score === null ? "not known, " + why
-      : `${counted(changes)} reported since the start, ${share(score)} of the way to the next`}.`).join(" ");
+      : `${counted(changes)} since the start, the evidence for the next is at ${share(score)}`}.`).join(" ");
   at("quality-note").textContent =
-    "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
-    `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random among ${counted(arrivals)}, against the whole index; ` +
-    "its figures speak of those, not of what comes next: where all were looked at, there is no interval. " +
-    `Documents that full buckets hide, since the start: ` +
-    `${counted(quality.faintly_listed_documents)}, ${counted(quality.unlisted_documents)} of them wholly.` + boilerplateNote(quality.boilerplate_left);
+    "Recall is the share of the duplicates that were found. Precision is the share of the found ones that are duplicates. " +
+    `The audit compared ${counted(quality.audit_decided)} of ${counted(arrivals)} records with the whole index. They were chosen at random. ` +
+    "A figure describes these records. If all were audited, it has no interval. " +
+    `Documents that full buckets hide since the start: ` +
+    `${counted(quality.faintly_listed_documents)}, and ${counted(quality.unlisted_documents)} of them are in no bucket.` + boilerplateNote(quality.boilerplate_left);
 }
 
-/** What the table of boilerplate leaves; nothing without a table. */
+/** Returns how much the table of boilerplate leaves of the documents; nothing without a table. */
 function boilerplateNote({ all, enough, few }) {
-  return all + enough + few === 0 ? "" : ` Boilerplate: ${counted(few)} documents kept fewer than 8 shingles ` +
-    `or none, ${counted(enough)} kept enough, ${counted(all)} have none in the table.`;
+  return all + enough + few === 0 ? "" : ` After boilerplate was left out, ${counted(few)} documents kept fewer than 8 shingles ` +
+    `and ${counted(enough)} kept enough; ${counted(all)} had no boilerplate.`;
 }
 
 function showHistogram(found, threshold) {
@@ -172,7 +195,7 @@ function showHistogram(found, threshold) {
   const y = (count) => floor - (Math.log1p(count) / Math.log1p(most)) * (floor - 24);
   const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
   const label = `Histogram of similarities, logarithmic: ${total(rejected)} pairs rejected below, ` +
-    `${total(confirmed)} confirmed from the threshold ${threshold} on`;
+    `${total(confirmed)} confirmed from the threshold ${threshold} up`;
   const picture = drawn("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label });
   edges.forEach((edge, place) => {
     const from = place ? edges[place - 1] : 0;
@@ -187,7 +210,7 @@ function showHistogram(found, threshold) {
   });
   picture.append(drawn("line", { class: "axis", x1: x(0), x2: x(1), y1: floor, y2: floor }));
   for (const tick of [0, 0.2, 0.4, 0.6, 0.8, 1])
-    picture.append(drawn("text", { x: x(tick), y: high - 10, "text-anchor": "middle" }, String(tick)));
+    picture.append(drawn("text", { class: "number-below", x: x(tick), y: high - 10, "text-anchor": "middle" }, String(tick)));
   picture.append(
     drawn("line", { class: "threshold", x1: x(threshold), x2: x(threshold), y1: 16, y2: floor }),
     drawn("text", { x: x(threshold), y: 12, "text-anchor": "middle" }, `threshold ${threshold}`),
@@ -223,15 +246,15 @@ function textBox(title, words, shared, more) {
 function pairOf(pair, shadow) {
   const article = made("article", {},
     made("h3", {}, `${pair.id} is a near-duplicate of ${pair.match_id}`),
-    made("p", {}, `similarity ${pair.similarity.toFixed(3)} (${pair.method}), ${pair.bands} bands shared; ${pair.source}, its original ${pair.match_source}`));
-  if (!shadow) article.append(made("p", {}, "Wrong? ", made("code", {}, pair.release)));
+    made("p", {}, `similarity ${pair.similarity.toFixed(3)} (${pair.method}), ${pair.bands} bands shared; record ${pair.source}, original ${pair.match_source}`));
+  if (!shadow) article.append(made("p", {}, "If this is wrong, forward it: ", made("code", {}, pair.release)));
   if (pair.text === null) return article;
   const words = (text) => (text ?? "").split(/\s+/).filter(Boolean);
   const ours = words(pair.text), theirs = words(pair.match_text);
   const left = theirs.slice(0, WORDS_MAX), right = ours.slice(0, WORDS_MAX);
   const [inLeft, inRight] = pair.match_text === null ? [new Set(), new Set(right.keys())] : common(left, right);
   article.append(made("div", { class: "texts" },
-    pair.match_text === null ? made("p", {}, "The original is no longer at hand: only recently forwarded texts are.")
+    pair.match_text === null ? made("p", {}, "The text of the original is not in memory any more.")
       : textBox("The original " + pair.match_id, left, inLeft, theirs.length > WORDS_MAX),
     textBox("The near-duplicate " + pair.id, right, inRight, ours.length > WORDS_MAX)));
   return article;
@@ -240,11 +263,11 @@ function pairOf(pair, shadow) {
 let shown = "";
 function showLatest(pairs, payloads, shadow) {
   const now = JSON.stringify(pairs);
-  if (now === shown || at("latest").contains(document.activeElement)) return; // whoever reads is not disturbed
+  if (now === shown || at("latest").contains(document.activeElement)) return; // a reader's focus stays
   shown = now;
   at("latest-note").textContent = pairs.length === 0 ? "None so far."
-    : payloads ? "The original on the left; words that only one side has are marked."
-      : "Texts are not shown: http.show_payloads is off.";
+    : payloads ? "The original is on the left. Words that only one side has are marked."
+      : "Texts are not shown, because http.show_payloads is off.";
   at("latest").replaceChildren(...pairs.map((pair) => pairOf(pair, shadow)));
 }
 
@@ -254,25 +277,44 @@ function show(status) {
   at("detail").textContent = status.detail;
   const owners = [...new Set(Object.values(status.owners ?? {}))].join(", ");
   at("where").textContent = `topic ${status.topic} · group ${status.group} · ${status.instance}` + (status.state === "standby"
-    ? `; ${owners || "another process of the group"} works` : "");
+    ? `; the owner is ${owners || "another process of the group"}` : "");
   at("about").textContent = `version ${status.version}, up ${Math.round(status.uptime_seconds)} s`;
   showTraffic(status);
+  showHour(status.history);
   showQuality(status.quality);
   showHistogram(status.similarities, status.threshold);
   showLatest(status.latest, status.show_payloads, status.mode === "shadow");
 }
 
 async function look() {
+  let status;
   try {
-    const answer = await fetch("status", { cache: "no-store" });
+    const answer = await fetch("page.json", { cache: "no-store" });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
-    show(await answer.json());
+    status = await answer.json();
   } catch (error) {
     at("state").textContent = "no answer";
     at("state").className = "state bad";
-    at("detail").textContent = "The process does not answer; what is below is its last word.";
+    at("detail").textContent = "The process does not answer. The figures below are its last ones.";
+    return;
   }
+  show(status);
 }
+
+at("explain").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const id = at("explain-id").value, button = at("explain-ask"), said = at("explain-answer");
+  if (!id || button.disabled) return;
+  button.disabled = true;
+  said.textContent = "Looking …";
+  try {
+    const found = await (await fetch("explain?id=" + encodeURIComponent(id), { cache: "no-store" })).json();
+    said.textContent = found.answer ?? found.error;
+  } catch (error) {
+    said.textContent = "The process did not answer. Ask again, or run `streamfilter explain --id …`.";
+  }
+  button.disabled = false;
+});
 
 let paused = false;
 at("pause").addEventListener("click", () => {

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from streamfilter.monitoring.web.pages import OPEN, Answer, Pages
+from streamfilter.monitoring.web.pages import EXPLAIN, OPEN, Answer, Pages
 from streamfilter.stops import ConfigError, Problem
 
 ANY = "*"
@@ -77,6 +77,7 @@ POLICY = (
 """If a mistake of ours puts a script of a document's text into a page, browsers do not run it."""
 
 
+REFUSED_SITE = b"a page of another site asks; only the page of this process may\n"
 REFUSED = b"this host name is not allowed; http.allowed_hosts names those that are\n"
 
 
@@ -154,7 +155,7 @@ class _Bounded(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, host: str, port: int, pages: Pages, hosts: AllowedHosts) -> None:
-        self.pages, self.hosts = pages, hosts
+        self.pages, self.hosts, self._history = pages, hosts, pages.history
         self._visits: dict[Any, _Visit] = {}
         self._changed = threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -166,7 +167,11 @@ class _Bounded(ThreadingHTTPServer):
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def service_actions(self) -> None:
-        """Shut down connections that are past the deadline; called ten times a second."""
+        """Shut down connections that are past the deadline, and take the page's sample.
+
+        It is called ten times a second.
+        """
+        self._history.look()
         with self._changed:
             for visit in self._visits.values():
                 if time.monotonic() - visit.since > REQUEST_SECONDS_MAX and not visit.ended:
@@ -254,6 +259,9 @@ class _Handler(BaseHTTPRequestHandler):
         host = self.headers.get("Host")
         if not self.server.hosts.allows(host) and self.path.partition("?")[0] not in OPEN:
             return 403, self.error_content_type, REFUSED
+        site = self.headers.get("Sec-Fetch-Site", "none")  # browsers send it, and tell the truth
+        if self.path.partition("?")[0] == EXPLAIN and site not in ("none", "same-origin"):
+            return 403, self.error_content_type, REFUSED_SITE
         return self.server.pages.answer(self.path, self.headers.get("Accept", ""))
 
     def log_message(self, format: str, *arguments: object) -> None:

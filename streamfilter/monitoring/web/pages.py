@@ -1,6 +1,7 @@
 """The pages by path: metrics, probes, the status as JSON, and a page for people. No sockets here.
 
-No page queries the broker or the index; it shows what the loop last reported.
+No page queries the broker or the index; it shows what the loop last reported. The exception is
+``/explain``, which runs a command.
 """
 
 import json
@@ -8,10 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
 from math import isnan
+from typing import Any
 
 import streamfilter
 from streamfilter import monitoring
 from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.web.explaining import Explainer
+from streamfilter.monitoring.web.history import History
 from streamfilter.monitoring.web.showcase import Showcase, Shown
 from streamfilter.process.health import Health, instance
 from streamfilter.process.logs import MASKER
@@ -21,6 +25,8 @@ Answer = tuple[int, str, bytes]
 
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 """Pages without texts and ids: they answer under any host name, for probes and scrapes."""
+EXPLAIN = "/explain"
+"""Runs a command: it is answered to the page itself, not to a page of another site."""
 STATIC = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -36,6 +42,11 @@ class Pages:
     metrics: Metrics
     showcase: Showcase = field(default_factory=Showcase)
     shown: Shown = field(default_factory=Shown)
+    explainer: Explainer = field(default_factory=Explainer)
+    history: History = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "history", History(self.metrics))
 
     @property
     def _table(self) -> dict[str, Callable[[str], Answer]]:
@@ -44,17 +55,20 @@ class Pages:
             "/livez": self._live,
             "/readyz": self._ready,
             "/status": self._status,
+            "/page.json": self._page,
         }
 
     def answer(self, path: str, accept: str = "") -> Answer:
-        """Return the answer for *path*; its query string is ignored."""
-        path = path.partition("?")[0]
+        """Return the answer for *path*; only ``/explain`` reads its query string."""
+        path, _, query = path.partition("?")
+        if path == EXPLAIN:
+            return _json(*self.explainer.asked(query))
         if path in STATIC:
             name, content_type = STATIC[path]
             return 200, content_type, files(monitoring).joinpath("page", name).read_bytes()
         page = self._table.get(path)
         if page is None:
-            known = sorted([*STATIC, *self._table])
+            known = sorted([*STATIC, *self._table, EXPLAIN])
             return _json(404, {"error": "no such page", "pages": known})
         return page(accept)
 
@@ -78,8 +92,19 @@ class Pages:
         return _json(200 if ready else 503, answer)
 
     def _status(self, accept: str) -> Answer:
+        status = self.health.status
+        parts = {"positions": dict(status.positions), "lag": dict(status.lag)}
+        return _json(200, self._summary() | parts)
+
+    def _page(self, accept: str) -> Answer:
+        """Return what the page needs each second: no list of partitions, which may be long."""
+        lag = self.health.status.lag.values()
+        more = {"lag_records": sum(lag) if lag else None, "history": self.history.as_dict()}
+        return _json(200, self._summary() | more, indent=None)
+
+    def _summary(self) -> dict[str, Any]:
         status, live = self.health.status, self.health.liveness
-        answer = {
+        return {
             "version": streamfilter.__version__,
             "state": status.state,
             "detail": status.detail,
@@ -93,8 +118,6 @@ class Pages:
             "instance": instance(),
             "tasks": list(status.tasks),
             "owners": dict(status.owners),
-            "positions": dict(status.positions),
-            "lag": dict(status.lag),
             "verdicts": self.metrics.verdicts(),
             "index_documents": status.documents,
             "index_since_seconds": _known(self.metrics.value("index_oldest_timestamp_seconds")),
@@ -110,7 +133,6 @@ class Pages:
             "show_payloads": self.shown.payloads,
             "latest": self.showcase.as_dicts(),
         }
-        return _json(200, answer)
 
 
 def _known(number: float) -> float | None:
@@ -118,7 +140,7 @@ def _known(number: float) -> float | None:
     return None if isnan(number) else number
 
 
-def _json(code: int, value: object) -> Answer:
+def _json(code: int, value: object, indent: int | None = 2) -> Answer:
     # A reason may contain a library's message, which may quote a setting.
-    body = MASKER.mask(json.dumps(value, indent=2, ensure_ascii=True)).encode() + b"\n"
+    body = MASKER.mask(json.dumps(value, indent=indent, ensure_ascii=True)).encode() + b"\n"
     return code, "application/json", body

@@ -1,0 +1,79 @@
+"""The page's question "why was it withheld?": the command's own answer, within bounds."""
+
+import json
+import threading
+from urllib.parse import quote
+
+import pytest
+
+from streamfilter import Deduplicator
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.web import explaining
+from streamfilter.monitoring.web.explaining import Explainer
+from streamfilter.monitoring.web.http import Server
+from streamfilter.monitoring.web.pages import Pages
+from streamfilter.process.health import Health
+from tests.http.test_server import ask
+
+HOSTILE = "--against=\"'><script>alert(1)</script> $(touch pwned) `id` \u202e \n %00"
+WORDS = "the old mill by the river was sold to a young family from the city"
+
+
+def test_the_answer_is_that_of_the_command_and_ids_are_only_ids(tmp_path):
+    with Deduplicator(tmp_path / "memory", threshold=0.8) as stories:
+        for each in ("a", HOSTILE):
+            stories.add(each, f"{WORDS} on monday")
+    explainer = Explainer([f"--state={tmp_path / 'memory'}"])
+    health = Health()
+    pages = Pages(health, Metrics(health), explainer=explainer)
+    with Server("127.0.0.1", 0, pages=pages) as server:
+        code, _, body = ask(server, "/explain?id=" + quote(HOSTILE))
+        assert code == 200
+        assert "candidates  1" in json.loads(body)["answer"]
+        assert "verdict     exact_duplicate" in json.loads(body)["answer"]
+        code, _, body = ask(server, "/explain?id=" + quote("\u202e nobody"))
+        assert "cure:" in json.loads(body)["error"]
+        assert "\u202e" not in json.loads(body)["error"]
+        foreign = {"Sec-Fetch-Site": "cross-site"}
+        assert ask(server, "/explain?id=a", **foreign)[0] == 403
+
+
+@pytest.mark.parametrize(
+    "query", ["", "id=", "ids=a", "id=%00", "id=%ff", "id=a&id=b", "id=" + "x" * 2_001, "id"]
+)
+def test_what_is_no_id_starts_no_command(query, monkeypatch):
+    monkeypatch.setattr(explaining, "_ended", None)
+    assert Explainer(["--config=x"]).asked(query)[0] == 400
+    assert Explainer().asked("id=a")[0] == 404  # a process without a configuration
+
+
+def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):
+    explainer = Explainer.of([], [])
+    monkeypatch.setattr(explaining, "SECONDS_MAX", 0.3)
+    assert len(explaining._ended(["yes"])[1]) == explaining.ANSWER_BYTES_MAX
+    assert explaining._ended(["sh", "-c", "exec sleep 60"]) == (-9, b"")
+    for output, expected in {
+        b"x" * explaining.ANSWER_BYTES_MAX: {"answer": "x" * explaining.ANSWER_BYTES_MAX + " …"},
+        b"so far": {
+            "error": "it was not found within 0.3 s; this command looks further:\n"
+            "streamfilter explain --id='a b'"
+        },
+    }.items():
+        monkeypatch.setattr(explaining, "_ended", lambda command, output=output: (-9, output))
+        assert explainer.asked("id=a%20b") == (200, expected)
+
+    asked, proceed = threading.Event(), threading.Event()
+
+    def slow(command):
+        asked.set()
+        proceed.wait(60)
+        return 0, b"done"
+
+    monkeypatch.setattr(explaining, "_ended", slow)
+    first = threading.Thread(target=explainer.asked, args=["id=a"])
+    first.start()
+    assert asked.wait(60)
+    assert explainer.asked("id=a")[0] == 503
+    proceed.set()
+    first.join()
+    assert explainer.asked("id=a") == (200, {"answer": "done"})
