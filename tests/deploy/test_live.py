@@ -1,7 +1,4 @@
-"""The native demo, as it stands: a real Prometheus scrapes two real filters on a real Kafka.
-
-The last test ends it with Ctrl-C; the fixture would start it again for later tests.
-"""
+"""The native demo, as it stands: a real Prometheus scrapes two real filters on a real Kafka."""
 
 import json
 import os
@@ -10,7 +7,6 @@ import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +31,6 @@ FED = ("rocksdb_estimate_num_keys", "kafka_received_bytes_total", "activity_seco
        "audit_comparisons_total")  # fmt: skip
 NEEDS_TIME = 0.2
 """Share of the expressions that may have no data within half a minute."""
-
-pytestmark = pytest.mark.slow(20)  # all look at one demo
 
 
 class Demo:
@@ -85,15 +79,21 @@ class Demo:
             return str(answer.read().decode())
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+@pytest.mark.slow(100)
+def test_the_native_demo_feeds_every_dashboard_and_rule_and_ends_with_ctrl_c(
+    tmp_path: Path,
+) -> None:
     require_kafka()
     tool("prometheus", package="prometheus")
     tool("prometheus-alertmanager", package="prometheus-alertmanager")
-    demo = Demo(tmp_path_factory.mktemp("native") / "native.log")
+    demo = Demo(tmp_path / "native.log")
     try:
         demo.wait()
-        yield demo
+        everything_is_there_and_scraped(demo)
+        four_in_five_expressions_have_data(demo)
+        every_selector_finds_a_series(demo)
+        every_rule_is_evaluated_and_nothing_fires(demo)
+        ctrl_c_ends_every_process_and_deletes_what_they_wrote(demo)
     finally:
         demo.child.kill()
 
@@ -109,7 +109,7 @@ def working_status(demo: Demo) -> dict[str, Any]:
         demo.check(deadline)
 
 
-def test_all_that_the_configuration_names_is_there_and_scraped(demo):
+def everything_is_there_and_scraped(demo: Demo) -> None:
     """Filters, topics, Prometheus and Alertmanager are connected as a user gets them."""
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     (job,) = config["scrape_configs"]
@@ -135,7 +135,7 @@ def test_all_that_the_configuration_names_is_there_and_scraped(demo):
     assert any(pair["text"] and pair["match_text"] for pair in working["latest"])
 
 
-def test_four_in_five_expressions_of_the_dashboards_have_data(demo):
+def four_in_five_expressions_have_data(demo: Demo) -> None:
     empty = []
     for title, target in TARGETS:
         expression = filled(target.expression, rate_interval="15s", range=f"{SCRAPES_MIN}s")
@@ -151,7 +151,7 @@ def test_four_in_five_expressions_of_the_dashboards_have_data(demo):
         assert max(demo.prometheus.values(f"streamfilter_{fed}")) > 0, fed
 
 
-def test_every_selector_of_dashboards_and_rules_finds_a_series(demo):
+def every_selector_finds_a_series(demo: Demo) -> None:
     asked = {
         selector.text
         for expression in [*(filled(target.expression) for _, target in TARGETS), *EXPRESSIONS]
@@ -167,7 +167,7 @@ def test_every_selector_of_dashboards_and_rules_finds_a_series(demo):
     assert not lost
 
 
-def test_prometheus_evaluates_every_rule_and_nothing_fires(demo):
+def every_rule_is_evaluated_and_nothing_fires(demo: Demo) -> None:
     groups = demo.prometheus.api("rules")["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) == len(EXPRESSIONS)
@@ -177,7 +177,7 @@ def test_prometheus_evaluates_every_rule_and_nothing_fires(demo):
     assert "firing" not in alerts.values()
 
 
-def test_ctrl_c_ends_every_process_and_deletes_what_they_wrote(demo):
+def ctrl_c_ends_every_process_and_deletes_what_they_wrote(demo: Demo) -> None:
     urls = list(demo.urls.values())
     os.kill(demo.child.pid, signal.SIGINT)
     assert demo.child.wait(240) == 0, demo.said()

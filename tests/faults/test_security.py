@@ -169,71 +169,51 @@ def test_without_the_right_to_delete_all_is_well_but_the_changelog_grows_and_tha
     assert "all belong to windows that still exist" in said
 
 
-def marked(names: list[str], in_ci: str) -> list[object]:
-    """Return parameters; all but one are the long run's."""
-    return [each if each == in_ci else pytest.param(each, marks=pytest.mark.long) for each in names]
+WITHOUT = (
+    # the right that is missing at first, and the one that is revoked while it works
+    ("unique", "group"),
+    ("input", "input"),
+    ("duplicates", "unique"),
+    ("dead_letter", "changelog write"),
+    ("changelog read", "transactions"),
+    ("changelog write", "group"),
+    ("changelog create", "group"),
+    ("group", "group"),
+    ("transactions", "group"),
+)
 
 
-MISSING = [
-    "input",
-    "unique",
-    "duplicates",
-    "dead_letter",
-    "changelog read",
-    "changelog write",
-    "changelog create",
-    "group",
-    "transactions",
-]
-
-
-@pytest.mark.parametrize("right", marked(MISSING, "unique"))
-def test_a_missing_right_is_a_stop_that_names_resource_and_operation(secured, stage, right):
-    if right == "changelog read":  # only who restores reads it
-        first = secured.start(stage, secured.user(stage))
-        stage.end(first)
-    wanted = secured.rights_of(stage)[right]
-    process = secured.start(stage, secured.user(stage, without=right), state="other")
-    secured.ended(process, wanted.name, wanted.operation.name)
-
-
-REVOKED = ["input", "unique", "changelog write", "group", "transactions"]
-
-
-@pytest.mark.parametrize("right", marked(REVOKED, "group"))
-def test_a_right_revoked_at_run_time_is_a_stop_that_names_it(secured, stage, right):
-    user = secured.user(stage)
-    process = secured.start(stage, user)
-    stage.drain(process)
-    wanted = secured.rights_of(stage)[right]
-    revoke(secured.bootstrap, user, [wanted])
-    stage.produce(records(texts(random.Random(SEED + 1), 20), first=1_000))
-    secured.ended(process, wanted.name, wanted.operation.name)
-
-
-@pytest.mark.parametrize("create", [pytest.param(False, marks=pytest.mark.long), True])
-def test_check_with_a_wrong_password_names_host_cause_and_cure_and_does_not_say_try_again(
-    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str], create: bool
+@pytest.mark.parametrize(
+    ("missing", "revoked"),
+    [WITHOUT[0], *(pytest.param(*each, marks=pytest.mark.long) for each in WITHOUT[1:])],
+)
+def test_a_missing_or_revoked_right_is_a_stop_that_names_resource_and_operation(
+    secured: Secured, stage: Stage, missing: str, revoked: str
 ) -> None:
-    """It ended with 75, as if the broker were away: a supervisor would have tried for ever."""
-    wrong = f"wrong-{secrets.token_hex(12)}"
-    common = secured.common(secured.user(stage), wrong)
-    configuration = stage.configuration(kafka={"group": stage.group, "common": common})
-    asked = ["--connect", *["--apply"] * create, "--config", str(configuration)]
-    assert cli.main(["check", *asked]) == CONFIG
-    out, err = capsys.readouterr()
-    for words in (secured.address, "Authentication failed", "mend the credentials"):
-        assert words in out
-    assert "try again" not in out
-    assert wrong not in out + err
-    assert out.rstrip().endswith("1 problem found")
+    if missing == "changelog read":  # only a restore reads it
+        stage.end(secured.start(stage, secured.user(stage)))
+    rights = secured.rights_of(stage)
+    user = secured.user(stage, without=missing)
+    process = secured.start(stage, user, state="other")
+    secured.ended(process, rights[missing].name, rights[missing].operation.name)
+    grant(secured.bootstrap, user, [rights[missing]])
+    process = secured.start(stage, user, state="other")
+    stage.drain(process)
+    revoke(secured.bootstrap, user, [rights[revoked]])
+    stage.produce(records(texts(random.Random(SEED + 1), 20), first=1_000))
+    secured.ended(process, rights[revoked].name, rights[revoked].operation.name)
 
 
 PATHS = ("/", "/page.js", "/metrics", "/status", "/livez", "/readyz")
 
 
-def test_no_secret_is_reported_anywhere_however_much_is_logged(secured, stage, tmp_path):
-    """Wrong password, then the right one, with everything that librdkafka can log."""
+def test_no_secret_is_reported_anywhere_however_much_is_logged(
+    secured: Secured, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong password, then the right one, with everything that librdkafka can log.
+
+    `check` said of it to try again, with 75: a supervisor would have tried for ever.
+    """
     key_password, wrong = (f"{word}-{secrets.token_hex(12)}" for word in ("key", "wrong"))
     (tmp_path / "key-password").write_text(key_password)
     (tmp_path / "password").write_text(secured.password)
@@ -247,6 +227,13 @@ def test_no_secret_is_reported_anywhere_however_much_is_logged(secured, stage, t
     user = secured.user(stage)
     refused = secured.start(stage, user, wrong, state="other", **more)
     secured.ended(refused, "authentication")
+    own = {"group": stage.group, "common": secured.common(user, wrong)}
+    asked = ["check", "--connect", "--apply", "--config", str(stage.configuration(kafka=own))]
+    assert cli.main(asked) == CONFIG
+    said = "".join(capsys.readouterr())
+    for words in (secured.address, "Authentication failed", "mend the credentials"):
+        assert words in said
+    assert "try again" not in said
     process = secured.start(stage, user, f"${{file:{tmp_path / 'password'}}}", **more)
     stage.drain(process)
     told = "".join(process.get(path) or "" for path in PATHS)
@@ -254,7 +241,7 @@ def test_no_secret_is_reported_anywhere_however_much_is_logged(secured, stage, t
     log = process.log.read_text()
     assert "SASL" in log  # it logs everything
     assert "streamfilter_records_consumed_total" in told
-    everything = told + log + refused.log.read_text()
+    everything = told + log + refused.log.read_text() + said
     planted = [secured.password, wrong, key_password, SEED_OF_STAGE.decode("latin-1")]
     for secret in planted:
         for dressed in dresses(secret.encode("latin-1")):
@@ -287,9 +274,21 @@ def _keystore(secured: Secured, first: Path) -> Callable[[Path], None]:
 
 
 def test_check_makes_the_rights_of_each_role_and_they_are_enough(
-    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str]
+    secured: Secured, stage: Stage, make_stage: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A super user asks for two users without a right; then a judge and an edge work as them."""
+    """A super user asks for two users without a right; then a judge and an edge work as them.
+
+    Without an authoriser, or the right to list ACLs, only what is known is reported.
+    """
+    open_to_all = ["check", "--connect", "--config", str(make_stage().configuration())]
+    assert cli.main([*open_to_all, "--principal", "User:other"]) == 0
+    common = secured.common(secured.user(stage), secured.password)
+    own = stage.configuration(kafka={"group": stage.group, "common": common})
+    assert cli.main(["check", "--connect", "--config", str(own)]) == 0
+    capsys.readouterr()
+    other = ("--principal", "User:other")
+    assert cli.main(["check", "--connect", "--config", str(own), *other]) == CONFIG
+    assert "the ACLs of User:other are not known" in capsys.readouterr().out
     cluster: dict[str, Any] = {"cluster": {"enabled": True}}
     plain = {"group": stage.group, "common": {"bootstrap.servers": secured.bootstrap}}
     asked = ["check", "--connect", "--config", str(stage.configuration(kafka=plain, **cluster))]
@@ -324,18 +323,3 @@ def test_check_makes_the_rights_of_each_role_and_they_are_enough(
     drain(stage, processes)
     for process in processes:
         assert process.terminate() == 0, process.told("did not end well")
-
-
-def test_without_an_authoriser_or_the_right_to_list_only_what_is_known_is_reported(
-    secured: Secured, stage: Stage, make_stage: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    open_to_all = make_stage()
-    asked = ["check", "--connect", "--config", str(open_to_all.configuration())]
-    assert cli.main([*asked, "--principal", "User:other"]) == 0
-    user = secured.user(stage)
-    common = secured.common(user, secured.password)
-    own = stage.configuration(kafka={"group": stage.group, "common": common})
-    assert cli.main(["check", "--connect", "--config", str(own)]) == 0
-    asked = ["check", "--connect", "--config", str(own), "--principal", "User:other"]
-    assert cli.main(asked) == CONFIG
-    assert "the ACLs of User:other are not known" in capsys.readouterr().out

@@ -7,14 +7,21 @@ import pytest
 
 from streamfilter import cli
 from streamfilter.config.loading import load_config
+from streamfilter.kafka import topic_reader
 from streamfilter.kafka.topic_reader import TopicReader
 from tests.kafka.story import record
 from tests.support.stage import Stage
 
 A, B = (" ".join(f"{letter}{n}" for n in range(40)) for letter in "ab")
 NEAR = A.replace("a39", "x")
-PASTS = 3_000
+PASTS = 40
 """Copies of another text: the records between two verdicts on one id."""
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `explain` read fewer records at a time than lie between the two verdicts."""
+    monkeypatch.setattr(topic_reader, "BLOCK_FIRST", 10)
 
 
 def worked(stage: Stage, mode: str) -> Stage:
@@ -33,11 +40,10 @@ def explained(stage: Stage, capsys: pytest.CaptureFixture[str], *arguments: str)
     return code, said.out or said.err
 
 
-@pytest.mark.parametrize("mode", ["divert", "shadow"])
 def test_the_newest_verdict_is_found_first_and_since_shows_all(
-    stage: Stage, capsys: pytest.CaptureFixture[str], mode: str
+    stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    worked(stage, mode)
+    worked(stage, "divert")
     code, told = explained(stage, capsys, "--id", "d1", "-o", "json")
     newest = json.loads(told)
     assert (code, newest["count"], newest["looked_at"] < PASTS) == (0, 1, True)
@@ -51,11 +57,20 @@ def test_the_newest_verdict_is_found_first_and_since_shows_all(
     near = found["withheld"][1]
     assert near["match"]["similarity"] == pytest.approx(37 / 39)
     assert near["source"] == {"topic": stage.input, "partition": 0, "offset": 1}
-    topic = stage.unique if mode == "shadow" else stage.duplicates
-    assert near["withheld_at"]["topic"] == topic
+    assert near["withheld_at"]["topic"] == stage.duplicates
     code, told = explained(stage, capsys, "--id", "d1")
     assert "exact_duplicate: its text is the same as that of d2" in told
     assert f"{stage.input}/0 at {PASTS}" in told
+
+
+def test_in_shadow_mode_a_verdict_is_found_among_the_forwarded(
+    embedded_stage: Callable[..., Stage], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = worked(embedded_stage(), "shadow")
+    code, told = explained(stage, capsys, "--id", "d1", "-o", "json")
+    (found,) = json.loads(told)["withheld"]
+    assert (code, found["verdict"]) == (0, "exact_duplicate")
+    assert found["withheld_at"]["topic"] == stage.unique
 
 
 def test_an_id_of_the_index_is_explained_from_it_and_an_unknown_one_says_how_far_it_looked(

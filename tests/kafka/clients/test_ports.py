@@ -203,82 +203,64 @@ def test_a_source_begins_where_it_was_asked_and_gives_each_record_once(bench: Be
     source.assign({0: 0})
     assert source.reached() == {0: 0}, "and what was fetched is dropped"
     assert [record.value for record in bench.take(3)] == VALUES
-
-
-def test_another_consumer_gets_a_record_before_the_end_and_none_at_it(bench: Bench) -> None:
-    assert patiently(lambda: bench.source.unread({0: 2})) is True
-    assert patiently(lambda: bench.source.unread({0: 3})) is False
-
-
-def test_offsets_are_the_groups_once_their_transaction_is_committed(bench: Bench) -> None:
-    def committed() -> dict[int, int]:
-        return dict(patiently(lambda: bench.source.committed([0])))
-
-    patiently(bench.sink.open)
-    assert committed() == {}
-    bench.write(offset=2)
-    assert committed() == {0: 2}
-    bench.write(offset=3, commit=False)
-    assert committed() == {0: 2}
-    remembered, present = patiently(bench.source.ids)
-    assert remembered in ("", present)
+    assert patiently(lambda: source.unread({0: 2})) is True, "another consumer gets one there"
+    assert patiently(lambda: source.unread({0: 3})) is False, "and none at the end"
 
 
 def test_a_transaction_is_visible_as_a_whole_or_not_at_all(bench: Bench) -> None:
+    """Its outputs, its records of the changelog, and the group's offsets."""
+
+    def committed() -> dict[int, int]:
+        return dict(patiently(lambda: bench.source.committed([0])))
+
+    with pytest.raises(OutcomeUnknown):
+        bench.sink.begin()  # without a producer
     patiently(bench.sink.open)
     patiently(bench.changelog.bounds)
-    bench.write([b"lost"], outputs=[b"lost too"], commit=False)
-    last = bench.write([b"document", b"batch"], outputs=[b"kept"])
+    assert committed() == {}
+    bench.write([b"lost"], outputs=[b"lost too"], offset=2, commit=False)
+    assert committed() == {}
+    last = bench.write([b"document", b"batch"], outputs=[b"kept"], offset=2)
+    assert committed() == {0: 2}
     assert bench.outputs() == [b"kept"]
     entries = bench.entries()
     assert [entry.value for entry in entries] == [b"document", b"batch"]
     assert [entry.offset for entry in entries] == [last - 1, last], "what flush said"
     bench.sink.serve()
-    assert bench.write(outputs=[b"more"]) == -1, "no record of the changelog"
+    assert bench.write(outputs=[b"more"], offset=3) == -1, "no record of the changelog"
     assert bench.outputs() == [b"kept", b"more"]
+    assert committed() == {0: 3}
+    remembered, present = patiently(bench.source.ids)
+    assert remembered in ("", present)
 
 
-def test_a_watched_producer_commits_as_any_other(bench: Bench) -> None:
-    patiently(lambda: bench.sink.open(watched=True))
-    last = bench.write([b"batch"], outputs=[b"kept"])
-    assert bench.outputs() == [b"kept"]
-    assert [entry.offset for entry in bench.entries()] == [last]
-    assert bench.sink.compacted([bench.unique]) == []
+def test_opening_and_a_successor_end_the_transaction_of_before(bench: Bench) -> None:
+    """A watched producer commits as any other, and the predecessor is fenced."""
 
-
-def test_there_is_no_transaction_without_a_producer(bench: Bench) -> None:
-    with pytest.raises(OutcomeUnknown):
+    def left_open() -> None:
         bench.sink.begin()
+        bench.sink.produce([Outgoing(bench.unique, 0, None, b"lost")])
+        bench.sink.produce_changelog([b"lost"])
+        patiently(bench.sink.flush)
 
-
-def test_opening_ends_the_transaction_of_before(bench: Bench) -> None:
     patiently(bench.sink.open)
-    bench.sink.begin()
-    bench.sink.produce([Outgoing(bench.unique, 0, None, b"lost")])
-    patiently(bench.sink.flush)
-    patiently(bench.sink.open)
-    bench.write(outputs=[b"kept"])
-    assert bench.outputs() == [b"kept"]
-
-
-def test_a_successor_fences_its_predecessor_and_ends_its_transaction(bench: Bench) -> None:
-    patiently(bench.sink.open)
-    bench.sink.begin()
-    bench.sink.produce([Outgoing(bench.unique, 0, None, b"lost")])
-    bench.sink.produce_changelog([b"lost"])
-    patiently(bench.sink.flush)
+    left_open()
+    patiently(lambda: bench.sink.open(watched=True))
+    bench.write([b"batch"], outputs=[b"kept"])
+    assert bench.sink.compacted([bench.unique]) == []
+    left_open()
     successor = bench.successor()
     patiently(successor.open)
     with pytest.raises(ProducerFenced):
         patiently(bench.sink.commit)
-    assert bench.entries() == []
-    replace(bench, sink=successor).write([b"batch"], outputs=[b"kept"])
-    successor.close()
-    assert bench.outputs() == [b"kept"]
     assert [entry.value for entry in bench.entries()] == [b"batch"]
+    replace(bench, sink=successor).write([b"more"], outputs=[b"more"])
+    successor.close()
+    assert bench.outputs() == [b"kept", b"more"]
+    assert [entry.value for entry in bench.entries()] == [b"batch", b"more"]
 
 
-def test_the_bounds_hold_every_record_and_a_reader_ends_where_it_was_asked(bench: Bench) -> None:
+def test_a_reader_ends_where_it_was_asked_and_a_cut_takes_what_was_before_it(bench: Bench) -> None:
     bounds = patiently(bench.changelog.bounds)
     assert (bounds.start, bounds.end) == (0, 0)
     assert bench.entries() == []
@@ -290,12 +272,6 @@ def test_the_bounds_hold_every_record_and_a_reader_ends_where_it_was_asked(bench
     assert [entry.value for entry in bench.entries(0, last)] == [b"one"]
     assert [entry.value for entry in bench.entries(first + 1)] == [b"two"]
     bench.changelog.refuse_changed()
-
-
-def test_a_cut_is_confirmed_takes_what_was_before_it_and_nothing_else(bench: Bench) -> None:
-    patiently(bench.sink.open)
-    bench.write([b"one"])
-    last = bench.write([b"two"])
     for before in (last, 0):  # a second one that takes nothing
         deadline = time.monotonic() + SECONDS
         while not patiently(lambda before=before: bench.changelog.trim(before)):

@@ -77,10 +77,10 @@ def only_backup(stage: Stage, root: Path, *, seed: int) -> tuple[Path, Copied]:
 
 
 def test_a_backup_ahead_of_the_changelog_or_of_another_index_is_not_taken(
-    stage: Stage, make_stage: Callable[..., Stage], tmp_path: Path
+    embedded_stage: Callable[..., Stage], tmp_path: Path
 ) -> None:
     """Both are put under this index's name, as a careless hand or a lost changelog would."""
-    target = f"file://{tmp_path}/backups"
+    stage, target = embedded_stage(), f"file://{tmp_path}/backups"
     manifest, copied = only_backup(stage, tmp_path / "backups", seed=SEED + 1)
     whole, end = manifest.read_text(), copied.progress.changelog_offset
 
@@ -107,10 +107,10 @@ def test_a_backup_ahead_of_the_changelog_or_of_another_index_is_not_taken(
 
 
 def test_a_backup_that_holds_damage_is_taken_once_and_the_changelog_repairs_it(
-    stage: Stage, tmp_path: Path
+    embedded_stage: Callable[..., Stage], tmp_path: Path
 ) -> None:
     """The owner's disk was damaged before the copy: every sum is right, and RocksDB's are not."""
-    target = f"file://{tmp_path}/backups"
+    stage, target = embedded_stage(), f"file://{tmp_path}/backups"
     manifest, _ = only_backup(stage, tmp_path / "backups", seed=SEED + 3)
     fields = json.loads(manifest.read_text())
     files = fields["indexes"][0]["files"]
@@ -131,8 +131,9 @@ def test_a_backup_that_holds_damage_is_taken_once_and_the_changelog_repairs_it(
 
 @pytest.mark.parametrize("target", ["file:///proc/nothing", "s3://no-such-bucket-at-all/x"])
 def test_a_target_that_fails_neither_stops_the_filter_nor_a_restore(
-    stage: Stage, target: str, new_bucket: Callable[[], str]
+    embedded_stage: Callable[..., Stage], target: str, new_bucket: Callable[[], str]
 ) -> None:
+    stage = embedded_stage()
     stage.produce(records(texts(random.Random(SEED + 2), 60)))
     process = stage.start(state="one", **backed_up(target))
     stage.drain(process)

@@ -77,29 +77,30 @@ def counts(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_seeded_document_withholds_its_copies_and_the_evidence_names_the_seed(stage, capsys):
-    path = archive(stage)
-    stage.produce(records(STORIES))
-    assert seed(stage, path) == 0
+@pytest.mark.slow
+def test_a_seeded_document_withholds_its_copies_and_the_evidence_names_the_seed(embedded, capsys):
+    path = archive(embedded)
+    embedded.produce(records(STORIES))
+    assert seed(embedded, path) == 0
     first = counts(capsys)
     assert first["records"] == 35
     assert first["added"] == first["index_documents"] == 35 - first["duplicates"] < 35
-    assert not any(stage.outputs().values()), "nothing leaves"
-    seeded = index_of(stage)
-    shutil.rmtree(stage.directory / "state")
-    assert seed(stage, path) == 0
+    assert not any(embedded.outputs().values()), "nothing leaves"
+    seeded = index_of(embedded)
+    shutil.rmtree(embedded.directory / "state")
+    assert seed(embedded, path) == 0
     assert counts(capsys)["records"] == 0, "a second run adds nothing"
-    assert index_of(stage) == seeded, "restored from the changelog, byte for byte"
-    stage.run(**SETTINGS)
+    assert index_of(embedded) == seeded, "restored from the changelog, byte for byte"
+    embedded.run(**SETTINGS)
     assert all(
-        verdict != "unique" for id_, (verdict, _) in verdicts(stage).items() if int(id_[1:]) < 35
+        verdict != "unique" for id_, (verdict, _) in verdicts(embedded).items() if int(id_[1:]) < 35
     )
-    evidence = next(each for each in stage.outputs()["duplicates"] if id_of(each) == "d0")
+    evidence = next(each for each in embedded.outputs()["duplicates"] if id_of(each) == "d0")
     assert header(evidence, "__streamfilter.match.seed") == str(path)
     assert header(evidence, "__streamfilter.match.line") == "1"
     (match, *_) = json.loads(header(evidence, "__streamfilter.matches") or "")
     assert (match["seed"], match["line"]) == (str(path), 1)
-    config, truth = str(stage.configuration()), stage.directory / "truth.tsv"
+    config, truth = str(embedded.configuration()), embedded.directory / "truth.tsv"
     truth.write_text("old0\td0\t1.0\n")
     capsys.readouterr()
     assert cli.main(["evaluate", "--config", config, "--topics", "--pairs", str(truth)]) == 0
@@ -132,16 +133,18 @@ def test_a_seed_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(stage, kaf
     assert sum(ends.values()) == 0
 
 
-@pytest.fixture
-def other(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Stage]:
-    """The stage of another service, with 3 partitions, that has forwarded all stories."""
-    directory = tmp_path / "other"
-    directory.mkdir()
-    stage = Stage(kafka.bootstrap, directory, partitions=3, launch=forge.launch)
+def of_another_service(stage: Stage) -> Stage:
+    """Let *stage*, of 3 partitions and with its own directory, forward all stories."""
+    stage.directory /= "other"
+    stage.directory.mkdir()
     stage.produce(records(STORIES, partitions=3))
     stage.run(**SETTINGS)
-    yield stage
-    stage.close()
+    return stage
+
+
+@pytest.fixture
+def other(embedded_stage: Callable[..., Stage]) -> Stage:
+    return of_another_service(embedded_stage(partitions=3))
 
 
 def forwarded(stage: Stage) -> int:
@@ -159,8 +162,9 @@ def in_time(stage: Stage) -> list[set[str]]:
 
 @pytest.mark.slow(60)
 def test_a_topic_is_seeded_once_in_the_order_of_time_whatever_is_killed(
-    stage, other, kafka, tmp_path, capsys
+    stage, kafka, forge, tmp_path, capsys
 ):
+    other = of_another_service(Stage(kafka.bootstrap, tmp_path, partitions=3, launch=forge.launch))
     count = forwarded(other)
     calm = Stage(kafka.bootstrap, Path(shutil.copytree(tmp_path / "other", tmp_path / "calm")))
     shutil.rmtree(calm.directory / "state")
@@ -195,29 +199,29 @@ def test_a_topic_is_seeded_once_in_the_order_of_time_whatever_is_killed(
     assert header(evidence, "__streamfilter.match.seed") == f"{other.unique}/0"
     assert header(evidence, "__streamfilter.match.line") == "0"
     assert {verdict for verdict, _ in verdicts(stage).values()} <= DUPLICATES
-    calm.close()
 
 
-def test_a_part_of_a_topic_is_a_seed(stage, other, capsys):
+@pytest.mark.slow
+def test_a_part_of_a_topic_is_a_seed(embedded, other, capsys):
     asked = ("--topic", other.input, "--partition", "1", "--name", "past")
-    assert seed(stage, *asked, "--from", "2", "--to", "4") == 0
+    assert seed(embedded, *asked, "--from", "2", "--to", "4") == 0
     assert counts(capsys)["records"] == 2
-    assert seed(stage, *asked, "--from", "2", "--to", "6") == 0
+    assert seed(embedded, *asked, "--from", "2", "--to", "6") == 0
     assert counts(capsys)["records"] == 2, "it goes on there"
-    assert seed(stage, *asked) == 78, "under this name the first two would never be read"
+    assert seed(embedded, *asked) == 78, "under this name the first two would never be read"
     assert "from 2, not topic" in capsys.readouterr().err
-    assert seed(stage, *asked, "--from", "4", "--to", "4") == 64
+    assert seed(embedded, *asked, "--from", "4", "--to", "4") == 64
 
 
-@pytest.mark.slow(30)
-def test_another_index_is_merged_and_the_ids_in_both_are_listed(stage, other, capsys):
-    stage.produce([*records(STORIES[:2]), *records(["a text of its own for d4"], first=4)])
-    stage.run(**SETTINGS)
+@pytest.mark.slow
+def test_another_index_is_merged_and_the_ids_in_both_are_listed(embedded, other, capsys):
+    embedded.produce([*records(STORIES[:2]), *records(["a text of its own for d4"], first=4)])
+    embedded.run(**SETTINGS)
     asked = ("--index", other.directory / "state", "--name", "other")
     capsys.readouterr()
-    assert seed(stage, *asked, "--dry-run") == 0
+    assert seed(embedded, *asked, "--dry-run") == 0
     trial = counts(capsys)
-    assert seed(stage, *asked) == 0
+    assert seed(embedded, *asked) == 0
     found = counts(capsys)
     assert found["records"] == forwarded(other) == found["added"] + found["duplicates"]
     own = {"seconds", *(key for key in trial if "bytes" in key or key == "dry_run")}
@@ -226,19 +230,22 @@ def test_another_index_is_merged_and_the_ids_in_both_are_listed(stage, other, ca
     }
     assert found["ids_in_both"] == len(found["ids"]) > 0
     assert set(found["ids"]) <= {"d0", "d1", "d4"}
-    before = index_of(stage)
-    shutil.rmtree(stage.directory / "state")
-    assert seed(stage, *asked) == 0
+    before = index_of(embedded)
+    shutil.rmtree(embedded.directory / "state")
+    assert seed(embedded, *asked) == 0
     assert counts(capsys)["records"] == 0
-    assert index_of(stage) == before, "restored from the changelog"
-    assert seed(stage, *asked[:2], similarity={"threshold": 0.5}) == 78
+    assert index_of(embedded) == before, "restored from the changelog"
+    assert seed(embedded, *asked[:2], similarity={"threshold": 0.5}) == 78
     said = capsys.readouterr().err
     assert "cannot enter this index" in said
     assert "scheme." in said
     assert "--topic" in said
-    (stage.directory / "own").write_bytes(b"another secret of the hashes")
-    own_seed = {"path": str(stage.directory / "new"), "seed_file": str(stage.directory / "own")}
-    assert seed(stage, *asked[:2], index=own_seed) == 78
+    (embedded.directory / "own").write_bytes(b"another secret of the hashes")
+    own_seed = {
+        "path": str(embedded.directory / "new"),
+        "seed_file": str(embedded.directory / "own"),
+    }
+    assert seed(embedded, *asked[:2], index=own_seed) == 78
     assert "seed: it was built with another one" in capsys.readouterr().err
 
 
@@ -251,13 +258,13 @@ def of_index(stage: Stage, path: Path, *arguments: str) -> int:
 
 
 def test_a_new_index_takes_the_secret_of_its_first_seed_and_an_old_one_is_refused(
-    stage, tmp_path, capsys
+    embedded, tmp_path, capsys
 ):
     for name in ("one", "two"):
         with Deduplicator(tmp_path / name) as texts:
             texts.add("a", STORIES[0])
     for name, code in (("one", 0), ("two", 78)):
-        assert of_index(stage, tmp_path / name) == code
+        assert of_index(embedded, tmp_path / name) == code
     assert "the hashes of the two differ" in capsys.readouterr().err
 
 
@@ -351,6 +358,7 @@ def test_a_seed_that_never_had_the_task_does_not_know_the_index(embedded):
     assert run.as_json()["index_documents"] is None
 
 
+@pytest.mark.slow
 def test_a_file_may_grow_and_one_that_changed_is_refused(embedded, capsys):
     path = archive(embedded)
     assert seed(embedded, path, "--name", "a") == 0
@@ -372,19 +380,8 @@ def test_a_file_may_grow_and_one_that_changed_is_refused(embedded, capsys):
     assert counts(capsys)["added"] == 36, "all as they are, with another name"
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",)])
-def test_a_seed_is_refused_while_a_service_owns_the_task(stage, capsys, more):
-    process = stage.start(**SETTINGS)
-    process.wait_for(lambda status: status.get("state") == "running", what="running")
-    assert seed(stage, archive(stage), *more) == 78
-    said = capsys.readouterr().err
-    assert "a process owns the task" in said
-    assert "stop every process of the group" in said
-    assert process.terminate() == 0
-
-
-@pytest.mark.slow(30)
-def test_a_seed_that_lost_its_task_to_a_service_ends(stage):
+@pytest.mark.slow(40)
+def test_a_seed_that_lost_its_task_to_a_service_ends_and_none_begins_beside_it(stage, capsys):
     path = archive(stage, texts(random.Random(7), 9_000))
     config = stage.configuration(**{**SETTINGS, "batch": {"documents": 1, "latency": "10s"}})
     hasty = (
@@ -403,6 +400,11 @@ def test_a_seed_that_lost_its_task_to_a_service_ends(stage):
         _, said = begun.communicate(timeout=60)
     assert begun.returncode in (75, 76), said  # 76: it was fenced within a transaction
     assert "has the task" in said or "was taken over by another process" in said
+    for more in ((), ("--dry-run",)):
+        assert seed(stage, path, *more) == 78
+        said = capsys.readouterr().err
+        assert "a process owns the task" in said
+        assert "stop every process of the group" in said
     assert service.terminate() == 0
 
 
