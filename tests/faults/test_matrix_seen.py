@@ -6,8 +6,9 @@ One process lives through all of it. Each fault is waited for where an operator 
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from deploy.local.real import RealKafka
 from tests.faults.causes.proxy import CLEAR, END_TXN, HOLE, PRODUCE, Proxy
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
+from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 
 SEED = 20_261_122
@@ -102,27 +104,31 @@ class Scene:
         assert set(self.lives) <= {True}, self.process.told("was not live")
 
 
-@pytest.fixture(scope="module")
-def life(kafka, forge, tmp_path_factory):
+@pytest.mark.slow(60)
+def test_one_filter_lives_through_every_fault_of_broker_and_network(
+    kafka: RealKafka, forge: Forge, tmp_path: Path
+) -> None:
     with RealKafka() as own, Proxy.of(own.nodes[0]) as proxy:
-        stage = Stage(own.bootstrap, tmp_path_factory.mktemp("seen"), launch=forge.launch)
+        stage = Stage(own.bootstrap, tmp_path, launch=forge.launch)
         common = {"bootstrap.servers": own.bootstrap_proxied}
         settings = {**SETTINGS, "kafka": {**SETTINGS["kafka"], "common": common}}
+        scene = Scene(own, proxy, stage, settings, stage.start(**settings))
         try:
-            yield Scene(own, proxy, stage, settings, stage.start(**settings))
+            for fault in (
+                a_broker_that_is_killed_is_missed_and_met_again,
+                a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer,
+                a_network_that_swallows_records_costs_the_transaction,
+                a_commit_that_is_held_back_costs_the_producer_and_ends_nothing_later,
+            ):
+                scene.goes_on()
+                scene.told, scene.lives = len(scene.process.log.read_text(errors="replace")), []
+                print(fault.__name__)
+                fault(scene)
         finally:
             stage.close()
 
 
-@pytest.fixture
-def scene(life: Scene) -> Iterator[Scene]:
-    life.goes_on()
-    life.told, life.lives = len(life.process.log.read_text(errors="replace")), []
-    yield life
-    life.proxy.weather = CLEAR
-
-
-def test_a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
+def a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
     disconnects = 'kafka_disconnects_total{client="owner"}'
     before = scene.metric(disconnects)
     scene.in_a_transaction(scene.kafka.nodes[0].kill)
@@ -148,7 +154,9 @@ def test_a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
     assert theirs <= LINES_MAX, "there were thousands"
 
 
-def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(scene):
+def a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(
+    scene: Scene,
+) -> None:
     aborted, failed = ('transactions_total{outcome="aborted"}',
                        'transactions_total{outcome="failed"}')  # fmt: skip
     before = scene.metric(aborted) + scene.metric(failed)
@@ -163,14 +171,14 @@ def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_produc
     scene.goes_on()
 
 
-def test_a_network_that_swallows_records_costs_the_transaction(scene):
+def a_network_that_swallows_records_costs_the_transaction(scene: Scene) -> None:
     scene.in_a_transaction(lambda: setattr(scene.proxy, "weather", HOLE), api=PRODUCE)
     scene.until_told(ABORTED)
     scene.proxy.weather = CLEAR
     scene.goes_on()
 
 
-def test_a_commit_that_is_held_back_costs_the_producer_and_ends_nothing_later(scene: Scene) -> None:
+def a_commit_that_is_held_back_costs_the_producer_and_ends_nothing_later(scene: Scene) -> None:
     trap = scene.proxy.hold(END_TXN)
     scene.feed(100)
     trap.wait(SEEN_SECONDS)

@@ -61,7 +61,7 @@ def everything(stage: Stage) -> tuple[Any, ...]:
     return stage.group in groups, ends, files, {n: len(f) for n, f in stage.outputs().items()}
 
 
-def test_what_is_only_shown_or_refused_changes_nothing(worked, capsys):
+def test_what_is_only_shown_or_refused_changes_nothing(worked, capsys, monkeypatch):
     topics = [f"{worked.group}.compacted", orders := f"{worked.group}.orders"]
     create_topics(worked.bootstrap, {topics[0]: 1}, config={"cleanup.policy": "compact"})
     create_topics(worked.bootstrap, {orders: 1})
@@ -89,6 +89,19 @@ def test_what_is_only_shown_or_refused_changes_nothing(worked, capsys):
                  f"begins at input.start (earliest) of {worked.input}"):  # fmt: skip
         assert each in said
     assert everything(worked) == before
+    process = worked.start(**SETTINGS)
+    process.wait_for_state("running")
+    before = everything(worked)
+    assert command(worked, "--yes", **SETTINGS) == 78
+    said = capsys.readouterr().err
+    assert f"the group '{worked.group}' is alive" in said
+    assert "counts as alive for 6 s (kafka.session_timeout)" in said
+    monkeypatch.setattr(reset, "_refuse_alive", lambda *_: None)
+    monkeypatch.setattr(group_reset, "delete_topics", lambda *_: None)
+    assert command(worked, "--yes") == 75, "one that starts meanwhile keeps its offsets"
+    assert "has started meanwhile" in capsys.readouterr().err
+    assert everything(worked) == before
+    assert process.terminate() == 0
 
 
 def test_a_kill_after_any_step_is_refused_by_run_and_a_later_reset_goes_on(
@@ -116,24 +129,6 @@ def test_a_kill_after_any_step_is_refused_by_run_and_a_later_reset_goes_on(
     worked.run(**SETTINGS)
     assert verdicts(worked) == first
     assert index_of(worked).keys() == remembered.keys()
-
-
-def test_a_group_that_is_alive_is_refused_and_one_that_starts_meanwhile_keeps_its_offsets(
-    worked: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    process = worked.start(**SETTINGS)
-    process.wait_for_state("running")
-    before = everything(worked)
-    assert command(worked, "--yes", **SETTINGS) == 78
-    said = capsys.readouterr().err
-    assert f"the group '{worked.group}' is alive" in said
-    assert "counts as alive for 6 s (kafka.session_timeout)" in said
-    monkeypatch.setattr(reset, "_refuse_alive", lambda *_: None)
-    monkeypatch.setattr(group_reset, "delete_topics", lambda *_: None)
-    assert command(worked, "--yes") == 75
-    assert "has started meanwhile" in capsys.readouterr().err
-    assert everything(worked) == before
-    assert process.terminate() == 0
 
 
 def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(
