@@ -212,6 +212,7 @@ class IndexDirectory:
     memory: Memory
     policy: MatchPolicy
     """The rules for which documents enter the index; a change is logged as a warning."""
+    temporary: bool = False  # whether it is removed with its process, and never opened again
 
     @property
     def where(self) -> str:
@@ -229,8 +230,9 @@ class IndexDirectory:
     def open(self, identity: Identity) -> Index:
         """Open the index, made new if there is none."""
         index = open_index(
-            self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory, ids=self.ids
-        )
+            self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory, ids=self.ids,
+            temporary=self.temporary,
+        )  # fmt: skip
         note_policy(index, self.policy, Shape.of(scheme_of(identity.scheme)))
         return index
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -155,7 +155,10 @@ def opened(
             with _open(config, state / DIRECTORY, seed) as found:
                 yield OpenState(*found, run.began, unfinished.finish)
         else:
-            with scratch() as directory, _open(config, directory / DIRECTORY, seed) as found:
+            with (
+                scratch() as directory,
+                _open(config, directory / DIRECTORY, seed, temporary=True) as found,
+            ):
                 yield OpenState(*found, _now())
     except IndexFault as fault:
         stays = f"{AS_THEY_WERE}; {state} knows what was judged before"
@@ -168,8 +171,11 @@ def _now() -> int:
 
 
 @contextmanager
-def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Index, bytes]]:
+def _open(
+    config: Config, path: Path, seed: bytes | None, *, temporary: bool = False
+) -> Iterator[tuple[Index, bytes]]:
     place = index_for(config, path, seed=seed or seed_at(config.index.seed_file))
+    place = replace(place, temporary=temporary)
     identity = wanted_identity(place.identity(), config.scheme(), seed=place.seed)
     with closing(place.open(identity)) as index:
         yield index, identity.seed

@@ -47,10 +47,12 @@ def open_index(
     bucket_cap: int = BUCKET_CAP,
     memory: Memory | None = None,
     ids: bool = False,
+    temporary: bool = False,
 ) -> RocksIndex:
     """Return the index of *identity* in the directory *path*; it is created if there is none.
 
     With *ids*, documents can be found by id too. An index that was made with *ids* keeps them.
+    A *temporary* index is never opened again: a crash, or its end, loses its last writes.
     Raises `IndexFault` by the table above, `ValueError` for an impossible *bucket_cap*.
     """
     if not 1 <= bucket_cap <= BUCKET_CAP_MAX:
@@ -63,7 +65,13 @@ def open_index(
 
         def new(*, create: bool = False, ids: bool = False) -> RocksIndex:
             return RocksIndex(
-                Database(path / DATABASE_NAME, memory=bounds, create=create, ids=ids),
+                Database(
+                    path / DATABASE_NAME,
+                    memory=bounds,
+                    create=create,
+                    ids=ids,
+                    logged=not temporary,
+                ),
                 widths=identity.widths,
                 bucket_cap=bucket_cap,
                 memory=bounds,

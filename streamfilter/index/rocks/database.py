@@ -16,7 +16,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from rocksdict import AccessType, Checkpoint, Options, Rdict, RdictIter, ReadOptions, WriteBatch
+from rocksdict import (
+    AccessType,
+    Checkpoint,
+    Options,
+    Rdict,
+    RdictIter,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
 
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.format import Entries
@@ -64,8 +73,11 @@ class Database:
         notes: Path | None = None,
         windows: Sequence[int] = (0,),
         ids: bool = False,
+        logged: bool = True,
     ) -> None:
         """Open *path*; with *create*, make a new database with *windows* and, if wanted, *ids*.
+
+        What is not *logged* is lost when the process ends, however it ends.
 
         With *notes*, an empty directory for RocksDB's own notes, it is opened read-only, without
         its lock, while another process may write it. Reads return the state at opening. Raises
@@ -87,7 +99,11 @@ class Database:
             database = Rdict(str(path), self._tuning.database, options, access)
             self._opened = {name: database.get_column_family(name) for name in names}
             self._handles = {name: database.get_column_family_handle(name) for name in names}
-        self._database, self.holder = database, Holder(str(path))
+        if not logged:
+            unlogged: Any = WriteOptions()  # the stub has a method of this name
+            unlogged.disable_wal = True  # half of a write's time
+            database.set_write_options(unlogged)
+        self._database, self.holder, self._logged = database, Holder(str(path)), logged
         self._batch = partial(WriteBatch, raw_mode=True)
         abandon_in_children(self)
         self.ids = keep_ids(names)
@@ -288,7 +304,7 @@ class Database:
             return
         with suppress(IndexFault), rocks_errors(self.path):
             newest = max(self.figure(name, "num-files-at-level0") for name in self._families)
-            if newest >= FLUSH_FILES_MAX:
+            if newest >= FLUSH_FILES_MAX or not self._logged:
                 # A flush would wait until compaction has caught up, for most of a minute.
                 self._database.flush_wal(True)
                 self._database.cancel_all_background(True)
