@@ -217,7 +217,7 @@ def copy_first(inputs: Sequence[str], config: Config, path: Path, *, records: in
     with opened(inputs, config, reader, str(path)) as files, OutputFile(str(path)) as output:
         writer = files[0].writer(output)
         for record in islice(chain.from_iterable(map(records_of, files)), records):
-            writer.add(record)
+            writer.add([record])
         writer.finish()
 
 

@@ -130,7 +130,7 @@ def _place(job: FileRun, config: Config, groups: _Groups, unique: Path, outputs:
             found = _evidence(groups, record, first)
             outputs.duplicates.write(envelope.encode(found))
         elif first is not None or comes_out:
-            outputs.unique.add(record)
+            outputs.unique.add([record])
         else:
             continue
         placed += 1

@@ -13,7 +13,7 @@ import fcntl
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -151,8 +151,8 @@ def write_whole(path: Path, content: bytes) -> None:
 class Writer(Protocol):
     """Writes records to an output, in its file's format."""
 
-    def add(self, record: Record) -> None:
-        """Write *record* as it came."""
+    def add(self, records: Sequence[Record]) -> None:
+        """Write *records* as they came."""
         ...
 
     def finish(self) -> None:
@@ -166,9 +166,9 @@ class LinesWriter:
     def __init__(self, output: OutputFile) -> None:
         self._output = output
 
-    def add(self, record: Record) -> None:
-        """Write *record* as it came."""
-        self._output.write(record.value or b"")
+    def add(self, records: Sequence[Record]) -> None:
+        """Write *records* as they came."""
+        self._output.append(b"\n".join([*(each.value or b"" for each in records), b""]))
 
     def finish(self) -> None:
         """Write nothing: lines need no footer."""

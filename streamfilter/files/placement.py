@@ -7,6 +7,7 @@ from streamfilter.files.outputs import Outputs
 from streamfilter.files.summary import Summary
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.model import OUTPUTS, Decision, ErrorCode, Malformed, Record, Verdict
 from streamfilter.stops import BrokenInput
 
@@ -26,17 +27,24 @@ class Placement:
 
     def write(self, decided: Decided) -> None:
         """Write the records of a batch, or raise `BrokenInput` if there is no dead-letter file."""
-        prepared = decided.prepared
+        prepared, kept, others = decided.prepared, list[Record](), 0
         ids, judged = prepared.ids, zip(prepared.records, decided.outcomes, strict=True)
         for row, (record, outcome) in enumerate(judged):
+            if outcome is UNIQUE:  # nearly all: counted together
+                kept.append(record)
+                continue
+            others += 1
             if isinstance(outcome, Malformed):
                 self._reject(record, outcome)
-            elif isinstance(outcome, Decision) and OUTPUTS.get(outcome.verdict) == "duplicates":
-                self._withhold(record, ids[row], outcome)
             else:
-                if self.shadow or outcome.verdict in OUTPUTS:
-                    self.outputs.unique.add(record)
+                withheld = OUTPUTS.get(outcome.verdict) == "duplicates"
+                if self.shadow or (outcome.verdict in OUTPUTS and not withheld):
+                    kept.append(record)
+                if withheld and isinstance(outcome, Decision):
+                    self._withhold(record, ids[row], outcome)
                 self.summary.count(outcome.verdict, outcome.reason)
+        self.outputs.unique.add(kept)
+        self.summary.count(UNIQUE.verdict, records=len(decided.outcomes) - others)
 
     def _withhold(self, record: Record, document_id: str, decision: Decision) -> None:
         evidence = envelope.evidence(
@@ -46,12 +54,9 @@ class Placement:
             scheme=self.scheme,
             threshold=self.threshold,
         )
-        if self.shadow:
-            self.outputs.unique.add(record)
-        elif self.payload:
+        if self.payload and not self.shadow:
             evidence = envelope.with_payload(evidence, record.value)
         self.outputs.duplicates.write(envelope.encode(evidence))
-        self.summary.count(decision.verdict)
 
     def _reject(self, record: Record, malformed: Malformed) -> None:
         if self.outputs.dead_letter is None:

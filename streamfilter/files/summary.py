@@ -37,11 +37,13 @@ class Summary:
     reasons: Counter[str] = field(default_factory=Counter)  # why records were not judged
     seconds: float = 0.0  # duration of the run
 
-    def count(self, verdict: Verdict, why: Reason | ErrorCode | None = None) -> None:
-        """Count one record."""
-        self.verdicts[verdict] += 1
+    def count(
+        self, verdict: Verdict, why: Reason | ErrorCode | None = None, *, records: int = 1
+    ) -> None:
+        """Count one record, or several with the same verdict."""
+        self.verdicts[verdict] += records
         if why is not None:
-            self.reasons[why.value] += 1
+            self.reasons[why.value] += records
 
     @property
     def records(self) -> int:

@@ -11,7 +11,7 @@ import bz2
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -226,13 +226,14 @@ class AvroWriter:
         self._held = 0
         output.append(like.header)
 
-    def add(self, record: Record) -> None:
-        """Write *record* unchanged."""
-        raw = record.value or b""
-        self._records.append(raw)
-        self._held += len(raw)
-        if self._held >= BLOCK_BYTES:
-            self.finish()
+    def add(self, records: Sequence[Record]) -> None:
+        """Write *records* unchanged."""
+        for record in records:
+            raw = record.value or b""
+            self._records.append(raw)
+            self._held += len(raw)
+            if self._held >= BLOCK_BYTES:
+                self.finish()
 
     def finish(self) -> None:
         """Write the last block."""

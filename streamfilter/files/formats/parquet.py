@@ -276,13 +276,14 @@ class RowGroups:
         self._parts: list[Any] = []
         self._rows = 0
 
-    def add(self, record: Record) -> None:
-        """Write *record* unchanged."""
-        assert isinstance(record, ParquetRow)
-        if record.columns.batch is not self._batch:
-            self._take()
-            self._batch = record.columns.batch
-        self._at.append(record.at)
+    def add(self, records: Sequence[Record]) -> None:
+        """Write *records* unchanged."""
+        for record in records:
+            assert isinstance(record, ParquetRow)
+            if record.columns.batch is not self._batch:
+                self._take()
+                self._batch = record.columns.batch
+            self._at.append(record.at)
 
     def _take(self) -> None:
         """Add the kept rows of the current batch to the waiting ones."""
