@@ -25,6 +25,9 @@ from streamfilter.matching.blocking.forgetting import NEVER, NO_TOMBSTONES, Forg
 from streamfilter.matching.blocking.leaving import first_misplaced, first_paged, places
 from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks
 
+TABLE_SPACE = 12  # entries for each key in the table of upper bits: one key in 12 shares them
+TABLE_BITS_MAX = 22  # 16 MiB; more keys share them in a larger batch
+
 Leaving = tuple[I64, I64, I64]
 """(d,) each: cell and ordinal of each forgotten document in a list, and the row from which on it
 is gone."""
@@ -144,20 +147,20 @@ class Groups:
 def _near(keys: U64) -> I64:
     """Return the rising places of the *keys* that share their upper bits with another key.
 
-    This is a fast filter before the exact grouping: most keys share them with none. The lower bits
-    of each key are replaced by its place, so that a plain sort does the work of a slower argsort.
-    The keys 7, 9 and 7 have the upper bits 1, 2 and 1: places 0 and 2 are returned.
+    This is a fast filter before the exact grouping: most keys share them with none. Each key writes
+    its place into a table at its upper bits; a key that reads another place there shares them with
+    the key at that place. The upper bits 1, 2 and 1: the table has place 2 at 1, so key 0 shares
+    them with key 2.
     """
-    bits = np.uint64(len(keys).bit_length())
-    tagged = keys >> bits << bits
-    tagged |= np.arange(len(keys), dtype=np.uint64)
-    tagged.sort()
-    upper = tagged >> bits
-    near = np.zeros(len(keys), np.bool_)
-    near[1:] = upper[1:] == upper[:-1]
-    near[:-1] |= near[1:]
-    places = tagged[near] & np.uint64((1 << int(bits)) - 1)
-    return np.sort(places).astype(np.int64)
+    bits = min((TABLE_SPACE * len(keys)).bit_length(), TABLE_BITS_MAX)
+    upper = (keys >> np.uint64(64 - bits)).astype(np.intp)
+    places = np.arange(len(keys), dtype=np.int32)
+    table = np.empty(1 << bits, np.int32)
+    table[upper] = places
+    there = table[upper]
+    near = there != places
+    near[there[near]] = True
+    return np.flatnonzero(near)
 
 
 def _leaving(level: Level, forgetting: Forgetting) -> Leaving:
