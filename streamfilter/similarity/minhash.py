@@ -74,7 +74,8 @@ class MinHasher:
             )
         )
         if made is not None:
-            self._fill_open(tokens, starts, made, self._still_open(made, sizes))
+            if len(left := self._still_open(made, sizes)):
+                self._fill_open(tokens, starts, made, left)
             return made
         signatures = np.full((len(sizes), self.slots), EMPTY, np.uint32)
         cells = np.repeat(np.arange(0, signatures.size, self.slots), sizes)

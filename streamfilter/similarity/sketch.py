@@ -11,7 +11,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -320,12 +320,12 @@ class Sketcher:
 
     def fingerprints(self, chunk: Chunk, scopes: U64 | None = None) -> U8:
         """Return (n, 16) keyed digests of the texts in *chunk*, each in its scope if given."""
-        digests: list[bytes] = []
-        before = repeat(b"") if scopes is None else map(np.uint64.tobytes, scopes)
-        for text, scope in zip(chunk.texts(), before, strict=False):
+        digests, texts = list[bytes](), chunk.texts()
+        if scopes is not None:
+            before = map(np.uint64.tobytes, scopes)
+            texts = [scope + text for scope, text in zip(before, texts, strict=True)]
+        for text in texts:
             state = self._keyed.copy()  # a third quicker than to begin with the key
-            if scope:
-                state.update(scope)
             state.update(text)
             digests.append(state.digest())
         return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16)
@@ -333,19 +333,17 @@ class Sketcher:
 
 def chunks_of(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
     """Yield (rows, all ASCII?); the texts of a chunk have about `CHUNK_BYTES` together."""
+    ascii_only = np.fromiter(map(str.isascii, texts), np.bool_, len(texts))
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     for wanted in (True, False):
-        chunk: list[int] = []
-        size = 0
-        for i, text in enumerate(texts):
-            if text.isascii() is not wanted:
-                continue
-            if chunk and size + len(text) > CHUNK_BYTES:
-                yield chunk, wanted
-                chunk, size = [], 0
-            chunk.append(i)
-            size += len(text)
-        if chunk:
-            yield chunk, wanted
+        rows = np.flatnonzero(ascii_only == wanted)
+        ends = np.cumsum(lengths[rows])
+        begin = 0
+        while begin < len(rows):
+            before = ends[begin - 1] if begin else 0
+            end = max(int(np.searchsorted(ends, before + CHUNK_BYTES, "right")), begin + 1)
+            yield rows[begin:end].tolist(), wanted
+            begin = end
 
 
 def samples_of(tokens: Tokens) -> Samples:

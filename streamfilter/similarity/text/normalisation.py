@@ -11,7 +11,7 @@ platform. For characters assigned in Unicode 14 it is also the same on every Pyt
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -102,11 +102,10 @@ class Chunk:
         points = points_of(self.buffer[: -len(SPARE)].decode("utf-8", "surrogatepass"))
         return points, first_bytes(self.buffer)[: len(points) + 1]
 
-    def texts(self) -> Iterator[memoryview]:
-        """Yield the texts' bytes."""
-        view, bounds = memoryview(self.buffer), self.bounds.tolist()
-        for begin, end in pairwise(bounds):
-            yield view[begin : end - 1]
+    def texts(self) -> list[bytes]:
+        """Return the texts' bytes."""
+        buffer, bounds = self.buffer, self.bounds.tolist()
+        return [buffer[begin : end - 1] for begin, end in pairwise(bounds)]
 
 
 class Normaliser:
@@ -120,7 +119,7 @@ class Normaliser:
 
     def __call__(self, text: str) -> bytes:
         """Return *text* normalised, as UTF-8 (lone surrogates pass as three bytes)."""
-        return bytes(next(self.chunk([text], ascii_only=text.isascii()).texts()))
+        return self.chunk([text], ascii_only=text.isascii()).texts()[0]
 
     def stages(self, text: str) -> list[tuple[str, str]]:
         """Return (step, text after it) for each step that changes *text*; the last is the result.
