@@ -19,6 +19,7 @@ Whole columns are packed and unpacked at once, not field by field, because Pytho
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,12 +120,12 @@ def encode_documents(documents: Documents) -> list[bytes]:
     fixed["signature"] = contents.signatures
     if contents.widths.digests:
         fixed["digests"] = contents.digests
-    head, width = fixed.tobytes(), fixed.dtype.itemsize
+    heads: list[bytes] = fixed.view(f"V{fixed.dtype.itemsize}").tolist()
     tokens = np.ascontiguousarray(samples.tokens, dtype="<u4").tobytes()
-    ends = (4 * samples.starts).tolist()
+    ends = pairwise((4 * samples.starts).tolist())
     values = [
-        b"".join((head[i * width : (i + 1) * width], ids[i], tokens[ends[i] : ends[i + 1]]))
-        for i in range(len(ids))
+        b"".join((head, id_, tokens[begin:end]))
+        for head, id_, (begin, end) in zip(heads, ids, ends, strict=True)
     ]
     if contents.payloads:
         values = [

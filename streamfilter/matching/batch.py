@@ -160,13 +160,21 @@ def decide(
             trusted=rules.trusted and not reread,
         )
     unique = judgement.unique if judgement else np.zeros(0, np.bool_)
-    outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)
-    if judgement is not None:
-        outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
-    each = [outcomes[row] for row in range(len(prepared.records))]
     horizons = np.append(extent.remembered(len(batch.ids)), extent.horizon)
     forgotten = forgetting.forgotten(unique, horizons)
-    return Decided(prepared, extent, judgement, each, forgotten)
+    outcomes = _outcomes(prepared, judgement.decisions if judgement else [])
+    return Decided(prepared, extent, judgement, outcomes, forgotten)
+
+
+def _outcomes(
+    prepared: Prepared, decisions: Sequence[Decision]
+) -> Sequence[Decision | Unjudged | Malformed]:
+    """Return the outcome of each record: its reading, or the decision on its document."""
+    if not prepared.others:
+        return decisions
+    outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)
+    outcomes |= zip(prepared.rows, decisions, strict=True)
+    return [outcomes[row] for row in range(len(prepared.records))]
 
 
 def forgets_first(ordinals: I64, extent: Extent) -> Decided:

@@ -83,9 +83,14 @@ class Samples:
     def at(self, rows: Rows) -> Samples:
         """Return the samples in *rows*, in the order given."""
         begins, ends = self.starts[rows], self.starts[rows + 1]
-        places = zip(begins.tolist(), ends.tolist(), strict=True)
-        tokens = [self.tokens[begin:end] for begin, end in places]  # 5 times as fast as `slices`
-        flat = np.concatenate(tokens) if tokens else self.tokens[:0]
+        if 2 * len(rows) > len(self.set_sizes) and (np.diff(rows) > 0).all():
+            chosen = np.zeros(len(self.set_sizes), np.bool_)
+            chosen[rows] = True
+            flat = self.tokens[np.repeat(chosen, self.sizes)]  # a third of the time
+        else:
+            places = zip(begins.tolist(), ends.tolist(), strict=True)
+            tokens = [self.tokens[begin:end] for begin, end in places]  # a fifth of `slices`
+            flat = np.concatenate(tokens) if tokens else self.tokens[:0]
         return Samples(flat, starts_of(ends - begins), self.set_sizes[rows])
 
     @classmethod

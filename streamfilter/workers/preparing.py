@@ -71,15 +71,15 @@ class Preparing:
             sketches = self._sketched(readings, partial(self.crew.sketch, self.sketcher))
         else:
             sketches = self._completed(readings, read.drawn)
-        rows = [row for row, reading in enumerate(readings) if isinstance(reading, Document)]
-        documents = [records[row] for row in rows]
+        others = {row: each for row, each in enumerate(readings) if not isinstance(each, Document)}
+        rows = [row for row in range(len(records)) if row not in others]
+        documents = [records[row] for row in rows] if others else records
         batch = Batch(
             ids=[reading.id for reading in readings if isinstance(reading, Document)],
             partitions=_partitions(documents, partition),
             offsets=np.array([each.source.offset for each in documents], np.int64),
             timestamps=np.array([each.timestamp for each in documents], np.int64),
         )
-        others = {row: each for row, each in enumerate(readings) if not isinstance(each, Document)}
         scopes = {
             row: self.sketcher.scope(*each.scope)
             for row, each in others.items()

@@ -163,7 +163,9 @@ def written(additions: Additions) -> Flags:
 def found(buckets: Buckets, places: NDArray[np.intp]) -> Lists:
     """Return the buckets that a probe found in the cells *places*: the opposite of `spread`."""
     counts = buckets.counts.reshape(-1)[places].astype(np.int64)
-    ordinals = buckets.pool[slices(buckets.starts.reshape(-1)[places], counts)]
+    there = np.flatnonzero(counts)  # most buckets are new
+    starts = buckets.starts.reshape(-1)[places[there]]
+    ordinals = buckets.pool[slices(starts, counts[there])]
     return Lists(counts, ordinals, buckets.overflows.reshape(-1)[places])
 
 
