@@ -1,5 +1,4 @@
 /* The kernel: numpy's passes of signing and of filters, as loops. Equal to them to the bit.
- *
  * numpy is the definition: each function below names the Python function that it equals. Columns
  * come from Python with their sizes, and nothing is allocated here. A size, an offset or a code
  * point that cannot be right makes a function return BAD. Python then leaves the work to numpy.
@@ -13,8 +12,7 @@
 #error "the kernel is for little-endian machines"
 #endif
 
-typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;
-typedef int64_t i64; /* all sizes and offsets */
+typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64; typedef int64_t i64; /* sizes */
 #define EXPORT __attribute__((visibility("default")))
 enum { BAD = -1, UNKNOWN_PAGE = -2 };
 enum { LETTER = 1, UNSPACED = 2, MARK = 3 }; /* of `text/code_points.py` */
@@ -269,8 +267,7 @@ static inline u32 spread(u32 h)
     return h ^ h >> 16;
 }
 
-/* shingles.py, `Shingler._runs`: the tokens of each run of size units inside a text. Return how
- * many. */
+/* shingles.py, `Shingler._runs`: the tokens of the runs of size units in a text; how many. */
 EXPORT i64 sf_runs(const u64 *hashes, i64 n, const i64 *text_starts, i64 texts, i64 size,
                    const u64 *factors, const u64 *constants, u64 *tokens, i64 *starts)
 {
@@ -394,7 +391,10 @@ EXPORT i64 sf_holding(const u64 *words, i64 n, const u64 *keys, i64 count, i64 *
 EXPORT i64 sf_add(u64 *words, i64 n, const u64 *keys, i64 count)
 {
     if (n < BLOCK || n >> 34) return BAD;
-    for (i64 i = 0; i < count; i++)
-        for (int w = 0; w < BLOCK; w++) words[BLOCK_OF(keys[i]) + w] |= bits_of(keys[i], w);
+    for (i64 i = 0; i < count; i++) {
+        u64 *its = words + BLOCK_OF(keys[i]);
+        for (int w = 0; w < BLOCK; w++) its[w] |= bits_of(keys[i], w);
+        __builtin_prefetch(words + BLOCK_OF(keys[i + 16 < count ? i + 16 : i]), 1);
+    }
     return count;
 }
