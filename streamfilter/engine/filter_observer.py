@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from math import nan
+from operator import attrgetter
 
 import numpy as np
 
@@ -106,7 +107,7 @@ class FilterObserver:
     def _by_destination(self, moved: Moved) -> dict[str, int]:
         counts = Counter[str](changelog=len(moved.changelog))
         leaving = moved.leaving if self._forwards else ()
-        for topic, records in Counter(out.topic for out in leaving).items():
+        for topic, records in Counter(map(attrgetter("topic"), leaving)).items():
             counts[self._destinations.role_of(topic)] += records
         return counts
 

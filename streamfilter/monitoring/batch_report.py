@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamfilter.index.protocol import Applied
 from streamfilter.matching.blocking.forgetting import NOTHING, Forgotten
 from streamfilter.matching.verdict.counts import Counts
-from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
+from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID, UNIQUE
 from streamfilter.model import (
     DUPLICATES,
     Decision,
@@ -54,7 +54,7 @@ class BatchReport:
     @classmethod
     def of(
         cls,
-        outcomes: Iterable[Decision | Unjudged | Malformed],
+        outcomes: Sequence[Decision | Unjudged | Malformed],
         *,
         by_topic: Mapping[str, Mapping[str, int]] | None = None,
         counts: Sequence[Counts] = (),
@@ -66,8 +66,9 @@ class BatchReport:
         ages_seconds: Values | None = None,
     ) -> BatchReport:
         """Count *outcomes*, exactly one for every record of the batch."""
-        tally = _Tally()
-        for outcome in outcomes:
+        tally, others = _Tally(), [each for each in outcomes if each is not UNIQUE]
+        tally.verdicts[Verdict.UNIQUE] = len(outcomes) - len(others)
+        for outcome in others:
             tally.take(outcome)
         return cls(
             verdicts=tally.verdicts,

@@ -24,7 +24,7 @@ from streamfilter.engine.messages.forwarding import BATCH_OVERHEAD, Destinations
 from streamfilter.engine.ports import Clock
 from streamfilter.matching.batch import Prepared
 from streamfilter.matching.verdict.evidence_headers import theirs_of
-from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
+from streamfilter.model import ErrorCode, Malformed, Reading, Record
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.workers.crew import Crew
 from streamfilter.workers.frames import Drawn
@@ -63,12 +63,22 @@ class Incoming:
 
     def forwardable(self, records: Sequence[Record], readings: Sequence[Reading]) -> list[Reading]:
         """Return the *readings*; a record that no topic would accept becomes Malformed."""
-        readings = [*map(self._forwardable, records, readings)]
+        readings = [*readings]
+        if not self._all_fit(records):
+            readings = [*map(self._forwardable, records, readings)]
         if refused := self.refusals.known:
             for row, record in enumerate(records):
                 if why := refused.get((record.source.number, record.source.offset)):
                     readings[row] = _refused(readings[row], why)
         return readings
+
+    def _all_fit(self, records: Sequence[Record]) -> bool:
+        """Return whether even the longest key and value of *records* would fit in one record."""
+        if self.shadow or self.to.unique in self.to.compacted or any(r.headers for r in records):
+            return False
+        key = max((len(each.key or b"") for each in records), default=0)
+        value = max((len(each.value or b"") for each in records), default=0)
+        return BATCH_OVERHEAD + key + value <= self.to.limits[self.to.unique]
 
     def _forwardable(self, record: Record, reading: Reading) -> Reading:
         """Return *reading*, or why *record* cannot be forwarded (also: `refusals.py`)."""
@@ -89,20 +99,20 @@ class Incoming:
         first, readings = preparing.sketch(read), read.readings
         if first.sketches is None:
             return first
-        sizes = remembered_bytes(first.batch.ids, first.sketches)
-        for row, size in zip(first.rows, sizes, strict=True):
-            readings[row] = self._memorable(readings[row], BATCH_OVERHEAD + size)
-        if all(isinstance(readings[row], Document) for row in first.rows):
+        limit, sizes = self.to.changelog_limit, remembered_bytes(first.batch.ids, first.sketches)
+        if limit is None or BATCH_OVERHEAD + max(sizes) <= limit:
             return first
+        for row, size in zip(first.rows, sizes, strict=True):
+            readings[row] = _memorable(readings[row], BATCH_OVERHEAD + size, limit)
         drawn = Drawn(np.array(first.rows, np.int64), [], first.sketches)
         return preparing.sketch(replace(read, drawn=drawn))
 
-    def _memorable(self, reading: Reading, size: int) -> Reading:
-        """Return *reading*, or TOO_LARGE if the changelog takes no record of *size* bytes."""
-        limit = self.to.changelog_limit
-        if limit is None or size <= limit:
-            return reading
-        return _too_large("its changelog record", size, "the changelog", limit)
+
+def _memorable(reading: Reading, size: int, limit: int) -> Reading:
+    """Return *reading*, or TOO_LARGE if the changelog takes no record of *size* bytes."""
+    if size <= limit:
+        return reading
+    return _too_large("its changelog record", size, "the changelog", limit)
 
 
 def _too_large(what: str, size: int, where: str, limit: int) -> Malformed:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.engine.ports import Clock, LogError, RecordSource, Worker
@@ -36,7 +37,10 @@ def bytes_of(record: Record) -> int:
 
 def in_order(records: list[Record]) -> list[Record]:
     """Return *records* by (partition, offset): the order of judgement."""
-    return sorted(records, key=lambda record: (record.source.number, record.source.offset))
+    ordered = sorted(records, key=attrgetter("source.offset"))
+    if len({record.source.number for record in records}) > 1:
+        ordered.sort(key=attrgetter("source.number"))
+    return ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,12 @@ class Intake:
         return bool(records)
 
     def _take(self) -> list[Record]:
-        batch: list[Record] = []
+        if len(self._waiting) <= self._documents and self._held <= self._size:
+            batch = [record for record, _ in self._waiting]
+            self._waiting.clear()
+            self._held = 0
+            return in_order(batch)
+        batch = []
         room = self._size
         while self._waiting and len(batch) < self._documents:
             record, size = self._waiting[0]

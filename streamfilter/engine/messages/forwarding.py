@@ -19,6 +19,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.blocking.forgetting import NO_ORDINALS
 from streamfilter.matching.verdict import envelope
+from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.matching.verdict.evidence_headers import (
     PREFIX,
     evidence_headers,
@@ -103,8 +104,13 @@ class Forwarder:
         if decided is None:
             return []
         records, ids = decided.prepared.records, decided.prepared.ids
-        rows = enumerate(zip(records, decided.outcomes, strict=True))
-        leaving = (self.output(record, each, ids.get(row, "")) for row, (record, each) in rows)
+        usual = None if self._style.shadow else UNIQUE  # nearly all
+        leaving = [
+            self._to_topic(self._to.unique, record, record.value, record.headers)
+            if outcome is usual
+            else self.output(record, outcome, ids.get(row, ""))
+            for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True))
+        ]
         return [each for each in leaving if each is not None]
 
     def retracts(self, index: Index) -> I64:

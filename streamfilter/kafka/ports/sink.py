@@ -178,31 +178,42 @@ class KafkaSink:
 
     def produce(self, records: Sequence[Outgoing]) -> None:
         """Add output records to the transaction."""
-        for out in records:
-            self._produce(out)
+        self._produce(
+            (
+                out.topic, out.value, out.key, out.partition, None, None, max(out.timestamp, 0),
+                [*out.headers] or None,
+            )
+            for out in records
+        )  # fmt: skip
 
     def produce_changelog(self, values: Sequence[bytes]) -> None:
         """Add changelog records to the transaction."""
         topic, task = self._topics.changelog, self._topics.task
-        for number, value in enumerate(values, 1):
-            last = number == len(values)
-            self._produce(Outgoing(topic, task, None, value, by_us() if last else ()), last=last)
+        self._produce((topic, value, None, task, None, None, 0, None) for value in values[:-1])
+        self._produce(
+            ((topic, value, None, task, None, None, 0, [*by_us()]) for value in values[-1:]),
+            last=True,
+        )
 
-    def _produce(self, out: Outgoing, *, last: bool = False) -> None:
-        producer, topic = self._open, out.topic
-        report = self._deliveries.report(last=last)
-        timestamp = max(out.timestamp, 0)  # 0: the client uses the current time
-        headers: list[tuple[str, str | bytes | None]] = [*out.headers]
-        # Positional, in the order of the client's stub: keyword arguments take twice as long. The
-        # report is its `callback`. If that is passed, even as None, `on_delivery` is ignored.
-        message = topic, out.value, out.key, out.partition, report, None, timestamp, headers or None
-        try:
-            producer.produce(*message)
-            return
-        except (BufferError, KafkaException, SystemError) as error:
-            met = type(error), error.args  # the error would keep frames: `ports.without_frames`
-        # Only after an error: a context manager for each record costs as much as producing it.
-        self._explained(f"producing to {topic}", lambda: self._produce_slowly(message, *met))
+    def _produce(self, messages: Iterable[tuple[Any, ...]], *, last: bool = False) -> None:
+        """Give *messages* to the client; with *last*, it is a transaction's last changelog record.
+
+        They are the positional arguments of `Producer.produce`, in the order of the client's stub:
+        keyword arguments take twice as long. The fifth is its `callback`, the report. If that is
+        passed, even as None, `on_delivery` is ignored. A timestamp of 0 is the current time.
+        """
+        produce, deliveries = self._open.produce, self._deliveries
+        for message in messages:
+            if (report := deliveries.report(last=last)) is not None:
+                message = (*message[:4], report, *message[5:])
+            try:
+                produce(*message)
+                continue
+            except (BufferError, KafkaException, SystemError) as error:
+                met = type(error), error.args  # the error would keep frames: `ports.without_frames`
+            # Only after an error: a context manager for each record costs as much as producing it.
+            again = partial(self._produce_slowly, message, *met)
+            self._explained(f"producing to {message[0]}", again)
 
     def _produce_slowly(
         self, message: tuple[Any, ...], kind: type[Exception], why: tuple[Any, ...]

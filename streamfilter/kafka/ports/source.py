@@ -138,7 +138,7 @@ class KafkaSource:
         records: list[Record] = []
         inputs = self._topics.inputs
         for message in messages:
-            if self._sound(message):
+            if message.error() is None or self._sound(message):
                 record = record_of(message)
                 if inputs.several:
                     number = inputs.number(record.source.topic, record.source.partition)
@@ -209,14 +209,10 @@ def record_of(message: Message) -> Record:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
         raise ValueError("a message without a source")
-    return Record(
-        source=Source(topic, partition, offset),
-        key=_bytes(message.key()),
-        value=_bytes(message.value()),
-        headers=headers,
-        timestamp=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
-        headers_error=trouble,
-    )
+    source, key, value = Source(topic, partition, offset), message.key(), message.value()
+    time = -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
+    # Positional: keyword arguments take a fifth longer.
+    return Record(source, _bytes(key), _bytes(value), headers, time, trouble)
 
 
 def headers_of(message: Message) -> tuple[Headers, str | None]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.model import Decision, Malformed, Match, Record, Source, Unjudged, Verdict
 from streamfilter.process.cures import CURES
 
@@ -118,13 +119,8 @@ class Showcase:
 
 def _latest(outcomes: Sequence[Decision | Unjudged | Malformed]) -> list[int]:
     """Return the rows of the last near-duplicates, in their order."""
-    rows: list[int] = []
-    for row in range(len(outcomes) - 1, -1, -1):
-        if _is(outcomes[row], Verdict.NEAR_DUPLICATE):
-            rows.append(row)
-            if len(rows) == PAIRS_MAX:
-                break
-    return rows[::-1]
+    others = [row for row, each in enumerate(outcomes) if each is not UNIQUE]  # few
+    return [row for row in others if _is(outcomes[row], Verdict.NEAR_DUPLICATE)][-PAIRS_MAX:]
 
 
 def _is(outcome: Decision | Unjudged | Malformed, verdict: Verdict) -> bool:
