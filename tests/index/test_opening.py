@@ -413,3 +413,14 @@ def test_a_directory_that_is_removed_while_it_is_opened_is_no_refusal(tmp_path, 
     monkeypatch.undo()
     wipe_index(path)
     open_index(path, identity(), memory=SMALL).close()
+
+
+@pytest.mark.parametrize("temporary", [True, False])
+def test_only_an_index_that_is_opened_again_has_a_log(tmp_path: Path, temporary: bool) -> None:
+    path = tmp_path / "state"
+    index = open_index(path, identity(), memory=SMALL, temporary=temporary)
+    add(index, [0], keys_of([[1, 2, 3, 4]]))
+    logged = sum(each.stat().st_size for each in (path / DATABASE_NAME).glob("*.log"))
+    assert (logged == 0) is temporary
+    assert buckets_of(index, [1, 2, 3, 4]) == [[0]] * 4
+    index.close()
