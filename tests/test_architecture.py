@@ -75,7 +75,7 @@ INNER_FLOORS = {
     "config": "config config/settings",
     "documents": "documents/formats documents documents/codecs documents/fields",
     "matching": "matching matching/verdict matching/blocking",
-    "index": "index/directory index/rocks index/memory index/bands index",
+    "index": "index/memory index/directory index/rocks index/bands index",
 }
 
 LIBRARIES = {

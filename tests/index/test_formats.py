@@ -15,10 +15,10 @@ from streamfilter.index.directory.lock_and_marker import MARKER_NAME
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import IndexDamaged, IndexMismatch
 from streamfilter.index.format import FORMAT
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity
 from tests.support.old_version import unpack
 
@@ -45,7 +45,7 @@ def test_there_is_a_directory_of_every_format() -> None:
 
 
 def test_a_directory_of_the_present_format_is_read_to_the_byte_and_worked_with(state: Path) -> None:
-    model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+    model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     for number in range(BATCHES):
         model.apply(batch(number))
     for _ in range(2):

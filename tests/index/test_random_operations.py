@@ -10,13 +10,13 @@ import pytest
 
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import name_of
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Buckets, Changes
 from streamfilter.index.rocks.options import Memory
 from streamfilter.model import Window
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import (
     SLOTS,
     as_a_kill_leaves_it,
@@ -38,14 +38,14 @@ def seeds(count: int) -> pytest.MarkDecorator:
 
 
 class Twins:
-    """A RocksIndex and a MemoryIndex that get the same questions and changes."""
+    """A RocksIndex and a PlainIndex that get the same questions and changes."""
 
     def __init__(self, path: Path, seed: int, bounds: Memory = SMALL) -> None:
         self.bounds = bounds
         self.rng = random.Random(seed)
         self.path = path
         self.ids = seed % 2 == 0
-        self.memory = MemoryIndex(Widths(SLOTS), bucket_cap=CAP, ids=self.ids)
+        self.memory = PlainIndex(Widths(SLOTS), bucket_cap=CAP, ids=self.ids)
         self.rocks = self.opened()
         self.past: list[Changes] = []
         self.offset = 0

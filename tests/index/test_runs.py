@@ -21,7 +21,6 @@ from streamfilter.index.directory.opening import open_index
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import Entries, Lists, encode_buckets
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import window_runs
@@ -30,6 +29,7 @@ from streamfilter.index.rocks.run_merge import Merge
 from streamfilter.index.rocks.window_runs import WindowRuns
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import (
     SLOTS,
     as_a_kill_leaves_it,
@@ -66,8 +66,8 @@ def opened(path: Path, **bounds: int) -> Any:
     return open_index(path, identity(), bucket_cap=CAP, memory=replace(SMALL, **bounds))
 
 
-def model_after(writes: int) -> MemoryIndex:
-    model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+def model_after(writes: int) -> PlainIndex:
+    model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     for number in range(writes):
         model.apply(changes(number))
     return model

@@ -20,7 +20,6 @@ from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import DiskFull, FormatError, IndexDamaged
 from streamfilter.index.format import FORMAT, Entries
 from streamfilter.index.journal import StoredProgress, decode_standing, encode_standing
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes
 from streamfilter.index.rocks import rocks_index as rocks
@@ -32,6 +31,7 @@ from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL, MakeIndex
 from tests.index.damage.test_crash import CAP
 from tests.index.damage.test_crash import opened as opened_before
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import (
     SLOTS,
     as_a_kill_leaves_it,
@@ -142,7 +142,7 @@ def test_what_windows_hold_is_counted_once_if_what_wrote_them_did_not_say_it(
     index = opened(tmp_path / "state")
     assert len(index) == 16 * SIZE
     assert index.apply(changes(28, kept=2)).expired == 14 * SIZE
-    model = lived(MemoryIndex(Widths(SLOTS), bucket_cap=CAP), 28)
+    model = lived(PlainIndex(Widths(SLOTS), bucket_cap=CAP), 28)
     model.apply(changes(28, kept=2))
     assert list(index.dump()) == list(model.dump())
     index.close()
@@ -260,16 +260,16 @@ def test_a_full_disk_while_a_window_begins_leaves_nothing_half_made(tmp_path, me
             family.flush(True)  # so that the logs of before are gone: the new ones need none
     copy = as_a_kill_leaves_it(tmp_path / "state", tmp_path / "copy")
     lived(index, 12)
-    assert list(index.dump()) == list(lived(MemoryIndex(Widths(SLOTS), bucket_cap=CAP), 12).dump())
+    assert list(index.dump()) == list(lived(PlainIndex(Widths(SLOTS), bucket_cap=CAP), 12).dump())
     index.close()
     again = opened(copy)
-    assert list(again.dump()) == list(lived(MemoryIndex(Widths(SLOTS), bucket_cap=CAP), 6).dump())
+    assert list(again.dump()) == list(lived(PlainIndex(Widths(SLOTS), bucket_cap=CAP), 6).dump())
     again.close()
 
 
 def test_a_front_notices_every_write_also_after_a_window_that_could_not_begin(tmp_path):
     memory = replace(SMALL, front_bytes=2 * MIB)  # one window's front is more than its part of five
-    index, twin = opened(tmp_path / "state", memory), MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+    index, twin = opened(tmp_path / "state", memory), PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     for each in (index, twin):
         lived(each, 5, kinds=1_000_000)
     full_at(index, "write", 1, changes(5, kinds=1_000_000))
@@ -298,7 +298,7 @@ def test_a_window_that_cannot_go_for_want_of_room_goes_later(tmp_path: Path) -> 
     store._database = database
     lived(index, 26)
     assert not set(Families.of(0).names) & set(stored_families(tmp_path / "state" / "rocksdb"))
-    assert list(index.dump()) == list(lived(MemoryIndex(Widths(SLOTS), bucket_cap=CAP), 26).dump())
+    assert list(index.dump()) == list(lived(PlainIndex(Widths(SLOTS), bucket_cap=CAP), 26).dump())
     index.close()
 
 
@@ -339,7 +339,7 @@ def test_a_family_that_a_full_disk_neither_let_us_finish_nor_drop_is_made_anew(t
         index.apply(changes(5))
     store._database = database
     lived(index, 12)
-    assert list(index.dump()) == list(lived(MemoryIndex(Widths(SLOTS), bucket_cap=CAP), 12).dump())
+    assert list(index.dump()) == list(lived(PlainIndex(Widths(SLOTS), bucket_cap=CAP), 12).dump())
     index.close()
 
 
@@ -387,7 +387,7 @@ def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(
         probed = changes(36)
         assert probed.additions is not None
         found = view.probe(probed.additions.keys)
-        model = lived(MemoryIndex(Widths(SLOTS), bucket_cap=CAP), 38)
+        model = lived(PlainIndex(Widths(SLOTS), bucket_cap=CAP), 38)
         wanted = model.probe(probed.additions.keys)
         for one, other in zip(found.windows, wanted.windows, strict=True):
             assert np.array_equal(one.ordinals, other.ordinals)

@@ -1,6 +1,8 @@
 """Sketches as the law takes them, and what a law has stored, for comparisons with an index."""
 
 from streamfilter.entities.joined import SEPARATOR
+from streamfilter.index.format import ORDINAL_BYTES, decode_buckets
+from streamfilter.index.rocks.stored_index import StoredIndex
 from streamfilter.matching.law import Arrival, Law
 from streamfilter.similarity.sketch import Sketches
 
@@ -36,3 +38,13 @@ def buckets_below(law: Law, limit: int, oldest: int = 0) -> dict[tuple[int, int]
         if place[0] >= oldest
     }
     return {place: kept for place, kept in below.items() if kept}
+
+
+def buckets_of(index: StoredIndex) -> dict[tuple[int, int], list[int]]:
+    """Return the lists of *index* by the number of their window and their key."""
+    return {
+        (each.window.number, int.from_bytes(key, "big")): decode_buckets([row]).ordinals.tolist()
+        for each in index.tables
+        for kind, key, row in each.dump()
+        if kind == "bucket" and len(row) >= ORDINAL_BYTES
+    }

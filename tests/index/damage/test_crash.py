@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from streamfilter.index.directory.opening import open_index
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Index
 from streamfilter.index.rocks import database as store
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS, documents, identity, mark, random_keys
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +56,7 @@ def batch(number: int, *, size: int = BATCH) -> Changes:
 
 @pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_effect_of_whole_batches(tmp_path: Path) -> None:
-    rng, model, done = random.Random(9), MemoryIndex(Widths(SLOTS), bucket_cap=CAP), 0
+    rng, model, done = random.Random(9), PlainIndex(Widths(SLOTS), bucket_cap=CAP), 0
     for kill in range(8):
         code = [sys.executable, "-c", WORKER, str(tmp_path / "state")]
         with subprocess.Popen(code, cwd=ROOT, stdout=subprocess.PIPE) as worker:
@@ -91,7 +91,7 @@ def test_a_restore_over_a_state_that_is_ahead_changes_nothing_but_progress(tmp_p
 
 @pytest.mark.parametrize("restart", [True, False])
 def test_overflows_are_counted_once_whether_or_not_the_index_was_reopened(tmp_path, restart):
-    index, model = opened(tmp_path / "state"), MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+    index, model = opened(tmp_path / "state"), PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     crowd = random_keys(random.Random(1), BATCH, kinds=2)
     for start in range(0, 5 * BATCH, BATCH):
         additions = Additions(documents(list(range(start, start + BATCH))), crowd)
@@ -111,7 +111,7 @@ def test_a_close_that_does_not_wait_for_a_flush_keeps_everything_and_frees_the_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "FLUSH_FILES_MAX", 0)
-    model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+    model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     for start in range(0, 12, 4):
         index = opened(tmp_path / "state")
         for number in range(start, start + 4):

@@ -14,11 +14,11 @@ import pytest
 
 from streamfilter.index.directory.opening import open_index, wipe_index
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Index
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS, identity, settle
 from tests.support.machine.disk import fill, small_file_system
 
@@ -41,7 +41,7 @@ def read_everything(path: Path) -> int:
         reached = index.progress.next_batch
     finally:
         index.close()
-    model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+    model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     for number in range(reached):
         model.apply(batch(number))
     assert entries == list(model.dump()), "something was read that was never written"

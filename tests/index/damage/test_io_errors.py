@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from streamfilter.index.errors import IndexDamaged
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.similarity.columns import Widths
 from tests.index.damage.test_crash import CAP, ROOT, batch, opened
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS
 from tests.support.machine.strace import needs_strace
 from tests.support.session.trials import short_and_long
@@ -69,7 +69,7 @@ def check_prefix(state: Path) -> int | None:
         return None
     try:
         reached = index.progress.next_batch
-        model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+        model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
         for number in range(reached):
             model.apply(batch(number))
         assert list(index.dump()) == list(model.dump())

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.similarity.columns import Widths
 from tests.index.damage.test_crash import CAP, ROOT, batch, opened
+from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS
 from tests.support.machine.strace import killed_in_write, needs_strace
 from tests.support.session.trials import short_and_long
@@ -30,7 +30,7 @@ for number in range(BATCHES):
 
 def models() -> Iterator[list[tuple[str, bytes, bytes]]]:
     """Yield what an index holds after no batch, one, and so on."""
-    model = MemoryIndex(Widths(SLOTS), bucket_cap=CAP)
+    model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     for number in range(BATCHES + 1):
         yield list(model.dump())
         model.apply(batch(number, size=SIZE))

@@ -26,7 +26,7 @@ from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.pipeline.forgetting.ageing import Ageing
 from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, plain
-from tests.support.arrivals import arrival
+from tests.support.arrivals import arrival, buckets_of
 
 STORIES = int(os.environ.get("STORIES", "60"))
 """For more of them: ``STORIES=5000 pytest tests/pipeline/forgetting/test_forgetting.py``."""
@@ -159,12 +159,7 @@ def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batche
             counted += 1
         kinds |= {want.verdict for want, _ in pairs}
         buckets = {place: len(bucket) for place, bucket in story.model.buckets.items() if bucket}
-        stored = {
-            (window.number, key): len(bucket)
-            for window, part in index._parts.items()
-            for key, bucket in part._buckets.items()
-            if bucket and window.number >= index.windows[0].number
-        }
+        stored = {place: len(bucket) for place, bucket in buckets_of(index).items()}
         oldest = index.windows[0].number
         assert stored == {at: n for at, n in buckets.items() if at[0] >= oldest}, seed
         cut += story.cut

@@ -44,7 +44,7 @@ from tests.pipeline.test_sequential_model import (
     record,
     stream,
 )
-from tests.support.arrivals import arrival, buckets_below
+from tests.support.arrivals import arrival, buckets_below, buckets_of
 
 NOW, DAY = 10**12, 86_400_000
 SEEDS = range(*map(int, os.environ.get("STORIES", "0:60").split(":")))
@@ -294,13 +294,7 @@ class Story:
         oldest, had = self.index.windows[0], self.given.had
         assert self.index.progress.horizon == self.law.horizon, had
         assert oldest.first_ordinal in self.law.firsts
-        lists = {
-            (window.number, key): bucket
-            for window, part in self.index._parts.items()
-            for key, bucket in part._buckets.items()
-            if bucket
-        }
-        assert lists == buckets_below(self.law, 1 << 40, oldest.number), had
+        assert buckets_of(self.index) == buckets_below(self.law, 1 << 40, oldest.number), had
         had["documents that retention forgot"] = self.law.horizon
 
     def read_again(self) -> bool:
