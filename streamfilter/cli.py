@@ -22,19 +22,17 @@ TASKS = {
     },
     "Set up": {
         "init": "Write a first configuration, with text and id found in the topic's records.",
-        "check": "List everything that is wrong with a configuration, before it runs.",
+        "check": "List everything that is wrong with a configuration, or with an index.",
         "peek": "Show how a topic's records are read: id, text, or why not.",
         "boilerplate": "Write a table of menus, footers and banners that do not count.",
         "plan": "Show which bands and rows find how many duplicates, and how large an index grows.",
     },
     "Try": {
-        "demo": "Watch the filter work on an embedded broker, with nothing else installed.",
-        "feed": "Fill the input topic with stories, to watch a service work.",
+        "demo": "Watch the filter work on an embedded broker, or feed stories to a service.",
     },
     "Look into": {
         "query": "Find the near-duplicates of a text in an index.",
-        "explain": "Show each step of one document's verdict.",
-        "compare": "Show how similar two texts are, and how the filter would judge them.",
+        "explain": "Show each step of one document's verdict, or how similar two texts are.",
         "pairs": "Find all near-duplicate pairs of a file, or of an index.",
     },
     "Repair": {
@@ -43,7 +41,6 @@ TASKS = {
         "forget": "Make the service forget documents by their ids.",
         "backup": "Copy a running index.",
         "restore": "Restore an index from a copy.",
-        "verify": "Check whether an index is complete and undamaged.",
         "seed": "Fill the index with documents that were forwarded in the past.",
         "reset": "Start over: remove the group's changelog, offsets and index.",
     },
@@ -70,7 +67,7 @@ Examples:
 
 \b
 Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.key=value
-Exit codes: 0 ok, 1 a check failed (verify, evaluate, bench) or a record stays
+Exit codes: 0 ok, 1 a check failed (check, evaluate, bench) or a record stays
             (release, replay), 64 usage, 65 broken input line, 70 bug, 75 try again later,
             76 another process took over, 78 configuration or index mismatch,
             130 and 143 a verb over files was ended by Ctrl-C or SIGTERM; its outputs are unchanged,

@@ -1,23 +1,42 @@
-"""``streamfilter demo``: the real filter on a stream of stories, with nothing installed but us."""
+"""``streamfilter demo``: the real filter on a stream of stories, with nothing installed but us.
 
+With ``--feed``, the stories go to the input topic of a service: news-like traffic at a chosen rate.
+Some records are broken or empty, as in production.
+"""
+
+import math
 import signal
 import socket
 import tempfile
+import threading
+import time
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from streamfilter.assembly import registry_for
+from streamfilter.commands import options
+from streamfilter.config.configuration import Config
 from streamfilter.demo.board import Board, fitted
 from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire
 from streamfilter.demo.summary import judged, summary
-from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
-from streamfilter.documents.codecs.schemas import Schema
+from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
+from streamfilter.documents.codecs.schemas import Schema, subject_of
 from streamfilter.documents.decoding import outlines_of
+from streamfilter.preflight.schemas import schemas_awaited, waiting_of
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
-from streamfilter.stops import ExitCode
+from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary
+from streamfilter.stories.stream import Story, stories
 
+BROKEN_EVERY, EMPTY_EVERY, TOMBSTONE_EVERY = 150, 90, 400
+"""Records for each one that is cut, has no text, has no value: only in a service's topic."""
+
+TURN_SECONDS = 0.05
+SECONDS = 30.0  # of stories, without a configuration
 HTTP_PORT = 9464
 EXAMPLES = """\b
 Examples:
@@ -25,6 +44,14 @@ Examples:
   streamfilter demo --seconds 60 --http 127.0.0.1:9464
   streamfilter demo --broker 127.0.0.1:9092   the same on a real Kafka, with a kill -9 half-way
   streamfilter demo --format avro             the stories as Avro
+  streamfilter demo --feed --config demo.yaml --create 4 --seconds 0   only make the topics
+  streamfilter demo --feed --config demo.yaml --rate 200               stories for your service
+\b
+With --feed, the stories go to the input topic of --config instead, until it is stopped. Never use
+it on a topic with real data. About half of the stories are duplicates of an earlier one; some
+records are broken, empty or tombstones. The pointers of the configuration must be /text and /id.
+Records are JSON. They are Avro if the configuration has input.format: avro and names a registry;
+their schema is then added to the registry.
 """
 EMBEDDED = (
     "The embedded broker is the mock cluster of librdkafka: good to watch, and proof of nothing "
@@ -34,9 +61,14 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
 
 
 @click.command("demo", epilog=EXAMPLES)
-@click.option("--seconds", type=click.FloatRange(1, 3_600), default=30.0, show_default=True,
-              help="How long stories arrive.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(1, 1_000), default=100.0, show_default=True,
+@click.option("--feed", is_flag=True,
+              help="Write the stories to the input topic of --config instead.")  # fmt: skip
+@options.config_options
+@click.option("--create", "partitions", type=click.IntRange(1, 1_000), metavar="PARTITIONS",
+              help="With --feed: create the topics that are missing.")  # fmt: skip
+@click.option("--seconds", type=options.Number(0),
+              help=f"How long stories arrive.  [default: {SECONDS:g}; --feed: no end]")  # fmt: skip
+@click.option("--rate", type=options.Number(0.1, 20_000), default=100.0, show_default=True,
               help="Stories a second.")  # fmt: skip
 @click.option("--stories", "count", type=click.IntRange(1),
               help="End after this many stories, if that is earlier.")  # fmt: skip
@@ -51,8 +83,9 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
 @click.option("--seed", type=int, default=1, show_default=True,
               help="Number that the stories are made from.")  # fmt: skip
 def command(
-    seconds: float, rate: float, count: int | None, address: str | None, broker: str | None,
-    format: str, seed: int,
+    feed: bool, files: tuple[Path, ...], overrides: tuple[str, ...], partitions: int | None,
+    seconds: float | None, rate: float, count: int | None, address: str | None,
+    broker: str | None, format: str, seed: int,
 ) -> int:  # fmt: skip
     """Watch the filter work on a generated stream of news.
 
@@ -61,6 +94,17 @@ def command(
     near-duplicates beside their originals, the place of every record, and recall and precision
     against the exact similarities. Ctrl-C ends it early, with the summary.
     """
+    if feed:
+        if count or address or broker or format != "json":
+            raise click.UsageError("--stories, --http, --broker and --format do not go with --feed")
+        options.say_unread(files)
+        return _feed(options.load(files, overrides), partitions, rate, seconds, seed)
+    source = click.get_current_context().get_parameter_source
+    if partitions or overrides or source("files") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--create, --config and --set belong to --feed")
+    seconds = SECONDS if seconds is None else seconds
+    if not (1 <= seconds <= 3_600 and 1 <= rate <= 1_000):
+        raise click.BadParameter("a demo takes 1 to 3600 --seconds, and a --rate of 1 to 1000")
     http = _address(address) if address else ("127.0.0.1", _free_port())
     if broker:
         _address(broker)
@@ -111,3 +155,80 @@ def _free_port() -> int:
             return HTTP_PORT
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _feed(
+    config: Config, partitions: int | None, rate: float, seconds: float | None, seed: int
+) -> ExitCode:
+    """Write a news-like stream with planted near-duplicates to the configured input topic."""
+    from streamfilter.kafka import topic_sample
+    from streamfilter.kafka.brokers import topic_creation
+    from streamfilter.kafka.connection.clients import plain_producer
+    from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
+
+    if seconds != 0:
+        _check_pointers(config)
+    interruption = Interruption()
+    if partitions is None:
+        topic_sample.names(config)  # waits for a broker
+    else:
+        for name in topic_creation.create_all(config, partitions):
+            standard.say(f"created {name}")
+    topic = topic_sample.written_by_commands(config)
+    try:
+        feed = Feed(plain_producer(config, FEEDING), topic, partition=None)
+        encode, sent = encoding(config, topic), 0
+        with interruption.listening(again=None):
+            for story in _paced(seed, rate, seconds, interruption):
+                sent += 1
+                feed.send(record_value(story, sent, encode), key=story.id.encode())
+            feed.flush()
+    except TrafficError as error:
+        raise Temporary(str(error)) from error
+    standard.say(f"sent {sent:,} stories to {topic}")
+    return ExitCode.OK
+
+
+def _check_pointers(config: Config) -> None:
+    """Refuse a configuration that stories are not for: it is that of a topic that matters.
+
+    Raises `ConfigError`: text and id are elsewhere.
+    """
+    given = config.input
+    if given.format != "text" and (given.text, given.id) != (("/text",), "/id"):
+        got = f"text at {', '.join(given.text)}, id at {given.id}; stories have /text and /id"
+        cure = "use a topic of its own, with a configuration of its own"
+        raise ConfigError([Problem("input.text", got, cure)])
+
+
+def _paced(
+    seed: int, rate: float, seconds: float | None, interruption: threading.Event
+) -> Iterator[Story]:
+    """Yield stories when they are due, until the time is over or a stop is requested."""
+    begun, sent = time.monotonic(), 0
+    stream, end = stories(seed), math.inf if seconds is None else seconds
+    while not interruption.is_set() and (elapsed := time.monotonic() - begun) < end:
+        while sent < elapsed * rate:
+            sent += 1
+            yield next(stream)
+        interruption.wait(TURN_SECONDS)
+
+
+def encoding(config: Config, topic: str) -> Encode:
+    """Return what makes values for *topic*; of Avro, once the registry knows their schema."""
+    registry = registry_for(config) if config.input.format == "avro" else None
+    if registry is None:
+        return as_json
+    subject = subject_of(topic)
+    id_ = schemas_awaited(
+        waiting_of(config), lambda: registry.register(subject, "AVRO", AVRO_SCHEMA)
+    )
+    return as_avro(id_)
+
+
+def record_value(story: Story, number: int, encode: Encode = as_json) -> bytes | None:
+    """Return the record of the *number*-th story, but broken, empty or null now and then."""
+    if number % TOMBSTONE_EVERY == 0:
+        return None
+    value = encode(story.id, "" if number % EMPTY_EVERY == 0 else story.text)
+    return value[: len(value) // 2] if number % BROKEN_EVERY == 0 else value

@@ -1,5 +1,6 @@
 """``explain``: each step of one document's verdict, and why not another one."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +14,12 @@ from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.errors import IndexRefused
 from streamfilter.inquiry.answers import Explanations
 from streamfilter.inquiry.indexes import UnknownId
+from streamfilter.inquiry.pair import PairReport
 from streamfilter.inquiry.withheld import Withheld
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.similarity.scheme import KINDS, Normalisation, Shingling
+
+RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)
 
 EPILOG = """\b
 Examples:
@@ -22,6 +27,13 @@ Examples:
   streamfilter explain --state memory/ "the text of a story"
   streamfilter explain --state memory/ @story.txt --against story-000003
   streamfilter explain --state memory/ --id story-000007 --against story-000003 -o json
+  streamfilter explain "the cat sat on the mat" "the red cat sat on the mat"
+  streamfilter explain @old.txt @new.txt --shingle char:5 -o json
+\b
+Two texts are compared without an index: how similar they are, and how the filter judges OTHER after
+TEXT. They are of one scope. With input.format: fields they are records as JSON. The keys are those
+of index.seed_file, if it is set. An index without it has a seed of its own, so an estimate may
+differ a little there.
 \b
 A withheld document is not in the index. With --config, its verdict is read from the duplicates
 topic, in shadow mode from the unique topic. The newest records are read first, up to one that has
@@ -35,16 +47,32 @@ arrived earlier was judged against fewer documents.
 
 @click.command(epilog=EPILOG)
 @index_options
+@click.argument("other", required=False)
+@click.option("--shingle", metavar="KIND:SIZE",
+              help="Of two texts: word:3, char:5, ... (default: configured).")  # fmt: skip
+@click.option("--raw", is_flag=True, help="Two texts as they are, without normalising.")
 @click.option("--against", metavar="ID", help="Explain why this document of the index is no match.")
 @options.since_option
 def command(
-    against: str | None, threshold: float | None, since: datetime | None, output: str, **given: Any
-) -> None:
+    other: str | None, shingle: str | None, raw: bool, against: str | None,
+    threshold: float | None, since: datetime | None, output: str, **given: Any,
+) -> None:  # fmt: skip
     """Explain step by step how the filter would judge TEXT, or why a document was withheld.
+
+    With OTHER, show how similar the two texts are, and how the filter judges OTHER after TEXT.
 
     @path reads TEXT from a file; @@ stands for an @ at its beginning. With --id, a stored document
     is compared with the earlier ones, as it was when it arrived.
     """
+    if other is not None:
+        index = (given["state"], given["id_"], given["scope"], threshold, against, since)
+        if given["fields"] or any(each is not None for each in index):
+            raise click.UsageError("two texts are compared without an index: give only TEXT OTHER, "
+                                   "--shingle, --raw, --config and --set")  # fmt: skip
+        options.answer(_pair(other, shingle, raw=raw, **given), output)
+        return
+    if shingle or raw:
+        raise click.UsageError("--shingle and --raw belong to two texts: give TEXT and OTHER")
     asked = asked_of(given)
     state, seed = state_of(given)
     named = bool(given["files"] or given["overrides"]) and asked.id is not None
@@ -64,6 +92,28 @@ def command(
         config = options.load(given["files"], given["overrides"])
         found = _withheld(config, asked.id or "", since)
     options.answer(found, output)
+
+
+def _pair(other: str, shingle: str | None, *, raw: bool, **given: Any) -> PairReport:
+    config = options.load(given["files"], given["overrides"])
+    scheme = config.scheme()
+    if shingle:  # a table of boilerplate is for one kind of shingles
+        normal = replace(scheme.normalisation, boilerplate="")
+        scheme = replace(scheme, shingling=_shingling(shingle), normalisation=normal)
+    if raw:
+        scheme = replace(scheme, normalisation=RAW)
+    texts = options.text_of(given["text"]), options.text_of(other)
+    return PairReport.of(config, scheme, *texts)
+
+
+def _shingling(value: str) -> Shingling:
+    """Read ``kind:size``, such as ``word:3``; raise `click.BadParameter` with the right forms."""
+    kind, _, size = value.partition(":")
+    if kind not in KINDS or not size.isdecimal() or not 1 <= int(size) <= 32:
+        raise click.BadParameter(
+            f"{value!r} is no shingle; write word:3 or char:5 or stopword:2 (size 1 to 32)"
+        )
+    return Shingling(kind, int(size))
 
 
 def _absent(state: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The answer of `compare`: how similar two texts are, and what the filter makes of the second."""
+"""The answer of `explain A B`: how similar two texts are, and what the filter makes of B."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def beside_original(
     """Return how a withheld *record* compares with the *original* it matched, and what differs.
 
     *place* says where the original is if it could not be read. The text is for people. For programs
-    there is the ``comparison``, which is that of `compare`.
+    there is the ``comparison``, which is that of `explain A B`.
     """
     if original is None:
         return f"  its original is {inline(place)}", {}

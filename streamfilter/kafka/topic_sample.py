@@ -37,7 +37,7 @@ def names(config: Config) -> list[str]:
 
 
 def written_by_commands(config: Config) -> str:
-    """Return the topic for `forget` and `feed`: the first exactly named, else that fits."""
+    """Return the topic for `forget` and `demo --feed`: the first exactly named, else that fits."""
     if config.input.exact:
         return config.input.first
     fitting = config.input.among(names(config))

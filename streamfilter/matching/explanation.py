@@ -1,7 +1,7 @@
 """Why a text gets its verdict: each step of the pipeline, shown for one document.
 
 Nothing is decided here. The verdict comes from `decision`, the result of each candidate from
-`verification`, and the wording of both from `decision`. So the output of `explain` and `compare`
+`verification`, and the wording of both from `decision`. So the output of `explain` and `query`
 always agrees with what the filter does.
 """
 

@@ -194,15 +194,15 @@ def test_the_verbs_copy_bring_back_and_tell_by_their_exit_code(state, tmp_path, 
     again = str(tmp_path / "again")
     assert answer_of(capsys, "backup", "--state", str(state), "--to", store.where)[0] == 0
     assert answer_of(capsys, "restore", "--from", store.where, "--state", again)[0] == 0
-    code, answer = answer_of(capsys, "verify", "--state", again)
+    code, answer = answer_of(capsys, "check", "--index", "--state", again)
     documents = answer["indexes"][0]["documents"]
     assert (code, answer["whole"], documents) == (0, True, SIZE * BATCHES_OF_ALL)
     (tmp_path / "again" / DATABASE_NAME / "CURRENT").unlink()
-    code, answer = answer_of(capsys, "verify", "--state", again)
+    code, answer = answer_of(capsys, "check", "--index", "--state", again)
     assert (code, answer["whole"]) == (1, False)
     (tmp_path / "again" / "index.json").unlink()
-    assert answer_of(capsys, "verify", "--state", again)[0] == 1
-    assert main(["verify", "--state", str(tmp_path)]) == 78
+    assert answer_of(capsys, "check", "--index", "--state", again)[0] == 1
+    assert main(["check", "--index", "--state", str(tmp_path)]) == 78
     assert main(["backup", "--state", str(state)]) == 64
     assert "give --to TARGET" in capsys.readouterr().err
 

@@ -36,6 +36,6 @@ def test_a_backup_of_a_released_format_is_restored_and_written_on(number, tmp_pa
         (found,) = [each for each in stories.add("new", text) if each.id == "d3"]
         assert found.same_text
     # The next backup goes beside it, in the present format, and is the one that is found.
-    assert main(["verify", "--state", str(state)]) == 0
+    assert main(["check", "--index", "--state", str(state)]) == 0
     assert main(["backup", "--state", str(state), "--to", str(target)]) == 0
     assert [each.documents for each in restorable(store_at(target))] == [21]

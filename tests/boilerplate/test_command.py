@@ -86,14 +86,14 @@ def test_a_dry_run_shows_the_passages_and_the_pairs_and_writes_nothing(sample, c
 def test_compare_and_explain_show_what_does_not_count(sample, table, capsys, monkeypatch):
     on = ("--set", f"{KEY}={table}")
     menu, banner, article, footer = SAMPLE[0].text.split("\n")
-    out = said(capsys, "compare", SAMPLE[0].text, f"{menu} {footer}", *on)
+    out = said(capsys, "explain", SAMPLE[0].text, f"{menu} {footer}", *on)
     assert footer[:60] in out
     assert "shingles do not count" in out
-    only = json.loads(said(capsys, "compare", footer, footer.upper(), *on, "-o", "json"))
+    only = json.loads(said(capsys, "explain", footer, footer.upper(), *on, "-o", "json"))
     assert only["verdict"] == "exact_duplicate"
-    assert "all" in said(capsys, "compare", footer, article, *on)
+    assert "all" in said(capsys, "explain", footer, article, *on)
     assert (
-        json.loads(said(capsys, "compare", article, f"{banner} {article}", *on, "-o", "json"))[
+        json.loads(said(capsys, "explain", article, f"{banner} {article}", *on, "-o", "json"))[
             "jaccard"
         ]
         > 0.9
@@ -106,7 +106,7 @@ def test_compare_and_explain_show_what_does_not_count(sample, table, capsys, mon
     assert "set similarity.normalise.boilerplate" in said(
         capsys, "explain", *state, SAMPLE[0].text, code=78
     )
-    assert "whole" in said(capsys, "verify", *state), "stored columns need no table"
+    assert "whole" in said(capsys, "check", "--index", *state), "stored columns need no table"
 
 
 def test_an_index_of_another_table_is_refused_with_the_ways_out(sample, table, capsys):

@@ -1,4 +1,4 @@
-"""`compare` shows what each step made of the two texts; a pattern's problem names its setting."""
+"""`explain A B` shows what each step made of two texts; a pattern's problem names its setting."""
 
 import json
 
@@ -17,7 +17,7 @@ SETTINGS = [each for setting in HOW for each in ("--set", setting)]
 
 
 def test_each_step_is_shown_with_what_it_left(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *PAIR, *SETTINGS, "-o", "json"]) == 0
+    assert main(["explain", *PAIR, *SETTINGS, "-o", "json"]) == 0
     prepared = json.loads(capsys.readouterr().out)["prepared"]
     assert [step for step, _ in prepared["a"]] == ["html", "mask url", "mask number", "normalised"]
     assert prepared["a"][-1][1] == PAIR[1]
@@ -25,7 +25,7 @@ def test_each_step_is_shown_with_what_it_left(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_person_sees_the_steps_below_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *PAIR, *SETTINGS]) == 0
+    assert main(["explain", *PAIR, *SETTINGS]) == 0
     said = capsys.readouterr().out
     assert "verdict       exact_duplicate" in said
     assert "A after mask url" in said
@@ -33,7 +33,7 @@ def test_a_person_sees_the_steps_below_the_numbers(capsys: pytest.CaptureFixture
 
 
 def test_without_steps_nothing_is_added(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *PAIR]) == 0
+    assert main(["explain", *PAIR]) == 0
     assert "after" not in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""`feed`: stories go where stories belong."""
+"""`demo --feed`: stories go where stories belong."""
 
 import pytest
 
@@ -8,5 +8,11 @@ from streamfilter import cli
 @pytest.mark.parametrize("where", ["input.text=/body", "input.id=/uuid", "input.id=null"])
 def test_a_configuration_that_stories_are_not_for_is_refused_before_anything_is_sent(where, capsys):
     nobody = "kafka.common.bootstrap.servers=127.0.0.1:9"
-    assert cli.main(["feed", "--set", where, "--set", nobody, "--seconds", "1"]) == 78
+    assert cli.main(["demo", "--feed", "--set", where, "--set", nobody, "--seconds", "1"]) == 78
     assert "stories have /text and /id" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [["--config", "x.yaml"], ["--create", "4"], ["--set", "a=b"]])
+def test_a_demo_touches_no_topic_of_a_service_without_feed(given, capsys):
+    assert cli.main(["demo", *given]) == 64
+    assert "belong to --feed" in capsys.readouterr().err

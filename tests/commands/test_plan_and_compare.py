@@ -1,4 +1,4 @@
-"""``plan`` and ``compare``: the numbers of the theory, from the command line."""
+"""``plan`` and ``explain A B``: the numbers of the theory, from the command line."""
 
 import itertools
 import json
@@ -256,7 +256,7 @@ def test_what_plan_takes_for_measured_is_what_was_measured():
 
 def test_compare_takes_stop_word_shingles(capsys):
     one = "I recommend that you buy Sudzo for your laundry."
-    found = run_json(capsys, "compare", one, "Buy Sudzo", "--shingle", "stopword:2")
+    found = run_json(capsys, "explain", one, "Buy Sudzo", "--shingle", "stopword:2")
     # Four begin at a stop word; so few take hardly any of the other three runs away.
     assert (found["shingles"], found["jaccard"]) == ([7, 0], 0.0)
 
@@ -287,7 +287,7 @@ def test_plan_draws_the_curve_into_a_file_the_same_each_time(capsys, tmp_path):
 @pytest.mark.parametrize(("k", "answer"), [(2, 0.8095), (3, 0.75), (4, 0.6923), (5, 0.6154)])
 def test_compare_gives_the_known_answers_on_raw_text(capsys, k, answer):
     one, other = "The cat sat on the mat.", "The red cat sat on the mat."
-    found = run_json(capsys, "compare", one, other, "--shingle", f"char:{k}", "--raw")
+    found = run_json(capsys, "explain", one, other, "--shingle", f"char:{k}", "--raw")
     assert found["jaccard"] == pytest.approx(answer, abs=5e-5)
     low, high = found["interval"]
     assert 0 <= low <= found["estimate"] <= high <= 1
@@ -297,20 +297,20 @@ def test_compare_gives_the_known_answers_on_raw_text(capsys, k, answer):
 def test_compare_reads_files_and_normalises(capsys, tmp_path):
     text = tmp_path / "a.txt"
     text.write_text("Straße nach\n  Rom und zurück")
-    found = run_json(capsys, "compare", f"@{text}", "STRASSE NACH ROM UND ZURÜCK")
+    found = run_json(capsys, "explain", f"@{text}", "STRASSE NACH ROM UND ZURÜCK")
     assert (found["jaccard"], found["shared_bands"], found["equal_text"]) == (1.0, 16, True)
     assert found["shingles"] == [3, 3]
 
 
 def test_compare_says_what_is_wrong(capsys):
-    code, _, err = run(capsys, "compare", "@/no/such/file", "x")
+    code, _, err = run(capsys, "explain", "@/no/such/file", "x")
     assert (code, "/no/such/file" in err) == (64, True)
-    code, _, err = run(capsys, "compare", "a", "b", "--shingle", "word:0")
+    code, _, err = run(capsys, "explain", "a", "b", "--shingle", "word:0")
     assert (code, "write word:3 or char:5" in err) == (64, True)
 
 
 def test_texts_shorter_than_a_shingle_share_nothing(capsys):
-    found = run_json(capsys, "compare", "hello", "hello there")
+    found = run_json(capsys, "explain", "hello", "hello there")
     assert (found["jaccard"], found["shared_bands"], found["shingles"]) == (0.0, 0, [0, 0])
 
 
@@ -319,7 +319,7 @@ def test_compare_has_the_keys_of_the_configured_seed(capsys, tmp_path):
     secret, words = tmp_path / "seed", [f"w{i}" for i in range(60)]
     secret.write_bytes(bytes(range(32)))
     one, other = " ".join(words), " ".join([*words[:48], "x", *words[49:]])
-    usual = run_json(capsys, "compare", one, other)
-    seeded = run_json(capsys, "compare", one, other, "-s", f"index.seed_file={secret}")
+    usual = run_json(capsys, "explain", one, other)
+    seeded = run_json(capsys, "explain", one, other, "-s", f"index.seed_file={secret}")
     assert seeded["jaccard"] == usual["jaccard"]
     assert (seeded["estimate"], seeded["bands"]) != (usual["estimate"], usual["bands"])

@@ -27,7 +27,7 @@ def test_a_terminal_sees_how_far_a_verb_has_come(tmp_path, capsys):
         ("pairs", str(file)): "comparing",
         ("evaluate", str(file), "--pairs", str(truth)): "filtering",
         ("restore", "--from", str(tmp_path / "backup"), "--state", new): "restoring",
-        ("verify", "--state", new): f"verifying {new}",
+        ("check", "--index", "--state", new): f"checking {new}",
     }.items():
         seen = in_terminal(verb, columns=200)
         assert seen.code == 0, seen.plain

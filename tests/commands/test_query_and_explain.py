@@ -154,11 +154,16 @@ def test_the_directory_is_that_of_the_configuration(capsys, state, tmp_path):
     given = ["--config", str(tmp_path / "one.yaml")]
     assert ask(capsys, "query", *given, SECOND)["matches"][0]["id"] == "a"
     assert ask(capsys, "explain", *given, SECOND)["candidates"][0]["id"] == "a"
-    assert ask(capsys, "verify", *given)["whole"]
+    assert ask(capsys, "check", "--index", *given)["whole"]
     (tmp_path / "two.yaml").write_text(json.dumps({"index": {"path": str(state / "index")}}))
     two, copy = str(tmp_path / "two.yaml"), str(tmp_path / "copy")
     assert ask(capsys, "backup", "--config", two, "--to", copy)
-    for verb in (["query", SECOND], ["explain", SECOND], ["verify"], ["backup", "--to", "nowhere"]):
+    for verb in (
+        ["query", SECOND],
+        ["explain", SECOND],
+        ["check", "--index"],
+        ["backup", "--to", "nowhere"],
+    ):
         code, _, err = run(capsys, *verb)
         assert (code, "give --state DIR, or --config" in err) == (64, True)
 
@@ -169,7 +174,7 @@ def test_a_text_may_begin_with_an_at_sign(capsys, state, tmp_path):
     assert file["matches"][0]["id"] == "a"
     said = ask(capsys, "explain", "--state", str(state), "@@monday the mill was sold")
     assert said["normalised"] == "@monday the mill was sold"
-    assert run(capsys, "compare", "@@a b c d", "@@a b c d")[0] == 0
+    assert run(capsys, "explain", "@@a b c d", "@@a b c d")[0] == 0
 
 
 def test_an_id_that_is_given_twice_is_refused(capsys, state):
@@ -178,3 +183,11 @@ def test_an_id_that_is_given_twice_is_refused(capsys, state):
     for verb in ("filter", "pairs", "evaluate", "plan"):
         code, _, err = run(capsys, verb, "in.jsonl", "--id", "/a", "--id", "/b")
         assert (code, "it was given 2 times; give one" in err) == (64, True)
+
+
+def test_two_texts_take_no_index_and_one_text_takes_none_of_their_options(capsys, state):
+    for given in (["--state", str(state)], ["--threshold", "0.5"], ["--against", "a"]):
+        code, _, err = run(capsys, "explain", "a b c", "a b d", *given)
+        assert (code, "without an index" in err) == (64, True)
+    code, _, err = run(capsys, "explain", "a b c", "--state", str(state), "--raw")
+    assert (code, "belong to two texts" in err) == (64, True)

@@ -11,7 +11,7 @@ import yaml
 
 from deploy.composition import AVRO, CLUSTER, COMPOSE, OURS, services
 from deploy.local.registry import API
-from streamfilter.commands.feed import encoding, record_value
+from streamfilter.commands.demo import encoding, record_value
 from streamfilter.config.loading import load_config
 from streamfilter.documents.codecs.registry import Registry
 from streamfilter.documents.codecs.schemas import Schema

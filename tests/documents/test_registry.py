@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from streamfilter.assembly import registry_for
-from streamfilter.commands.feed import encoding
+from streamfilter.commands.demo import encoding
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
 from streamfilter.documents.codecs import registry_calls

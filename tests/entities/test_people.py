@@ -212,7 +212,7 @@ def test_a_record_with_fewer_fields_than_the_minimum_is_no_duplicate(tmp_path, c
     capsys.readouterr()
     assert main(["pairs", str(tmp_path / "in.jsonl"), "-c", CONFIG]) == 0
     assert capsys.readouterr().out == ""
-    assert main(["compare", *map(json.dumps, records), "-c", CONFIG]) == 0
+    assert main(["explain", *map(json.dumps, records), "-c", CONFIG]) == 0
     assert "fewer fields than verify.minimum_fields (2)" in capsys.readouterr().out
 
 
@@ -234,7 +234,7 @@ def test_a_name_in_two_fields_is_one_field(tmp_path, capsys):
     assert main(["filter", str(tmp_path / "in.jsonl"), *config, *out]) == 0
     again = [json.loads(each)["id"] for each in (tmp_path / "duplicates").open()]
     assert again == ["exchanged"]
-    assert main(["compare", json.dumps(records[0]), json.dumps(records[2]), *config]) == 0
+    assert main(["explain", json.dumps(records[0]), json.dumps(records[2]), *config]) == 0
     assert "/last + /first 0, /born 100" in capsys.readouterr().out
     assert main(["check", *config, "--set", "input.fields={'/a + b': name}"]) == 0
     assert main(["check", *config, "--set", "input.fields={'/a + /0': name}"]) == 78
@@ -269,7 +269,7 @@ def _plain(values):
 
 def test_compare_shows_the_points_of_each_field(tmp_path, capsys):
     other = {**BOB, "name": "Bob Lee", "address": "9 Oak Ave, Dover 20411", "phone": ""}
-    assert main(["compare", json.dumps(BOB), json.dumps(other), "-c", CONFIG]) == 0
+    assert main(["explain", json.dumps(BOB), json.dumps(other), "-c", CONFIG]) == 0
     said = capsys.readouterr().out
     assert "of the fields that both have" in said
     for words in ("/name 98 x 2", "/birth_date 100 x 2", "/address 0", "/phone absent"):

@@ -158,7 +158,7 @@ def test_query_and_explain_take_a_record_as_json(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "never meet" in said
     assert "/phone absent" in said
-    assert main(["compare", "a", "b", "-c", CONFIG]) == 64
+    assert main(["explain", "a", "b", "-c", CONFIG]) == 64
     with pytest.raises(ValueError, match="go through filter or run"):
         Deduplicator(scheme=Scheme.of_fields(FIELDS))
 

@@ -1,4 +1,4 @@
-"""Explanations agree with the verdict: `explain`, `compare` and `query` against the filter."""
+"""Explanations agree with the verdict: `explain` and `query` against the filter."""
 
 import itertools
 import json
@@ -207,7 +207,7 @@ def test_one_reason_from_the_command_line_whatever_is_asked(case, tmp_path, caps
     # Who was forwarded is explained as it was judged: against the earlier ones.
     asked = [texts[1]] if withheld else ["--id", "d1"]
     explained = ["explain", "--state", str(tmp_path / "state"), *asked]
-    for command in (explained, ["compare", *texts, *shape]):
+    for command in (explained, ["explain", *texts, *shape]):
         assert main([*command, "-o", "json"]) == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["verdict"], told["method"]) == (verdict, method)

@@ -167,20 +167,20 @@ def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, ca
     assert looks == []
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "peek", "feed", "forget"])
+@pytest.mark.parametrize("verb", ["check", "run", "peek", "demo --feed", "forget"])
 def test_a_configuration_that_lies_here_and_is_not_named_is_said_to_be_unread(
     tmp_path, capsys, monkeypatch, verb
 ):
     given = ["--set", "similarity.threshold=9"]  # it stops where it reads its settings
     said = "streamfilter.yaml in this directory is not read"
-    assert cli.main([verb, *given]) == 78
+    assert cli.main([*verb.split(), *given]) == 78
     assert said not in capsys.readouterr().err
     (tmp_path / "streamfilter.yaml").write_text("{}")
-    assert cli.main([verb, *given]) == 78
+    assert cli.main([*verb.split(), *given]) == 78
     assert said in capsys.readouterr().err
-    assert cli.main([verb, *given, "--config", "streamfilter.yaml"]) == 78
+    assert cli.main([*verb.split(), *given, "--config", "streamfilter.yaml"]) == 78
     monkeypatch.setenv("STREAMFILTER_CONFIG", "streamfilter.yaml")
-    assert cli.main([verb, *given]) == 78
+    assert cli.main([*verb.split(), *given]) == 78
     assert said not in capsys.readouterr().err
 
 

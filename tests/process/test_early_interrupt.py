@@ -34,11 +34,11 @@ def test_ctrl_c_during_the_imports_ends_the_command_without_a_word(module: str) 
 
 def test_ctrl_c_later_is_a_keyboard_interrupt_again() -> None:
     program = PROGRAM.format(module="streamfilter.quality.never")
-    program = program.replace('"plan"]', '"compare", "a b c", "a b c"]')
+    program = program.replace('"plan"]', '"explain", "a b c", "a b c"]')
     program += "\n"
     check = (
-        "import signal, streamfilter.commands.compare as c\n"
-        "c.answer = lambda *_: print(signal.getsignal(signal.SIGINT).__name__)\n"
+        "import signal, streamfilter.commands.explain as c\n"
+        "c.options.answer = lambda *_: print(signal.getsignal(signal.SIGINT).__name__)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", check + program], capture_output=True, timeout=60, text=True

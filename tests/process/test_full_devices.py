@@ -66,21 +66,21 @@ class Room:
         return {
             "check": ["check", "--config", "config/streamfilter.yaml"],
             "plan": ["plan"],
-            "compare": ["compare", TEXT, f"{TEXT} again"],
+            "two texts": ["explain", TEXT, f"{TEXT} again"],
             "evaluate": ["evaluate", self.input, "--sample", "50"],
             "pairs": ["pairs", self.input],
             "filter": self.filter(self.path, "-o", "json"),
             "query": ["query", *state, TEXT],
             "explain": ["explain", *state, TEXT],
-            "verify": ["verify", *state],
+            "check --index": ["check", "--index", *state],
             "backup": ["backup", *state, "--to", self.path / "backup"],
             "restore": ["restore", "--state", self.path / "again", "--from", self.path / "backup"],
         }[verb]
 
 
-NEED_INDEX = ("query", "explain", "verify", "backup")
-ANSWERING = ("check", "plan", "compare", "evaluate", "pairs", "filter", "query", "explain",
-             "verify", "backup", "restore")  # fmt: skip
+NEED_INDEX = ("query", "explain", "check --index", "backup")
+ANSWERING = ("check", "plan", "two texts", "evaluate", "pairs", "filter", "query", "explain",
+             "check --index", "backup", "restore")  # fmt: skip
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -207,7 +207,7 @@ def test_a_backup_or_a_restore_onto_a_full_disk_is_reported(room, full):
     is_told(run("restore", "--state", full / "state", "--from", room.backup()), str(full / "state"))
 
 
-@pytest.mark.parametrize("verb", ["query", "explain", "verify"])
+@pytest.mark.parametrize("verb", ["query", "explain", "check --index"])
 def test_questions_to_an_index_whose_temporary_disk_is_full_are_reported(room, full, verb):
     fill(full / "ballast", leave=SCARCE)
     done = run(*room.of(verb), env={**os.environ, "TMPDIR": str(full)})

@@ -43,7 +43,7 @@ def test_filter_writes_the_same_and_ends_the_same(tmp_path: Path, how: str) -> N
     withheld = again.read_bytes().splitlines()
     assert len(kept) + len(withheld) == 60
     assert all(json.loads(line) for line in (*kept, *withheld))
-    assert code_of("2closed", "verify", "--state", str(tmp_path / "state")) == 0
+    assert code_of("2closed", "check", "--index", "--state", str(tmp_path / "state")) == 0
 
 
 def test_filter_refuses_to_write_records_where_no_one_can_read_them(tmp_path: Path) -> None:

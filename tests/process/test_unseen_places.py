@@ -31,7 +31,7 @@ OUTPUTS = ["--unique", "u", "--duplicates", "d"]
         ["peek", UNSEEN],
         ["plan", "--sample", UNSEEN],
         ["plan", "--plot", f"{UNSEEN}.svg"],
-        ["compare", f"@{UNSEEN}", "b"],
+        ["explain", f"@{UNSEEN}", "b"],
         ["check", "--set", f"index.path={UNSEEN}"],
         ["check", "--config", UNSEEN],
         ["init", UNSEEN],
@@ -40,7 +40,7 @@ OUTPUTS = ["--unique", "u", "--duplicates", "d"]
         ["backup", "--state", UNSEEN, "--to", "copy"],
         ["restore", "--from", UNSEEN, "--state", "state"],
         ["restore", "--from", "copy", "--state", UNSEEN],
-        ["verify", "--state", UNSEEN],
+        ["check", "--index", "--state", UNSEEN],
         ["forget", "--file", UNSEEN],
     ],
 )

@@ -34,7 +34,7 @@ def test_a_feed_that_was_started_first_waits_for_broker_and_registry(tmp_path):
         f"kafka.common.bootstrap.servers=127.0.0.1:{broker_port}",
         f"kafka.start_timeout={PATIENCE_SECONDS}s",
     ]
-    command = [sys.executable, "-m", "streamfilter", "feed", "--seconds", "1"]
+    command = [sys.executable, "-m", "streamfilter", "demo", "--feed", "--seconds", "1"]
     command += [each for one in settings for each in ("--set", one)]
     said = tmp_path / "said"
     with said.open("wb") as to, subprocess.Popen(command, stderr=to) as feed:
