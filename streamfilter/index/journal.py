@@ -48,25 +48,6 @@ class StoredProgress:
     windows, they need no count. Empty: it was not stored."""
 
 
-class HasStoredProgress:
-    """An object with a stored position in the changelog: an index, or a view of one."""
-
-    _standing: StoredProgress
-
-    @property
-    def windows(self) -> tuple[Window, ...]:
-        """Return the windows that are alive, the oldest first."""
-        return self._standing.windows
-
-    @property
-    def progress(self) -> Progress:
-        """Return the index's position as last written; of a view: at its opening."""
-        return self._standing.progress
-
-    def __len__(self) -> int:
-        return self._standing.documents
-
-
 def _packed(layout: struct.Struct, *values: int) -> bytes:
     """Return *values* packed; a number that does not fit is reported as a `FormatError`."""
     try:

@@ -238,8 +238,8 @@ class Usage:
 Meets = Callable[[I64, I64], Flags]  # rows and ordinals, (p,) each → which may be compared
 
 
-class Bands(Protocol):
-    """The first map: from keys to the documents that have them."""
+class Readable(Protocol):
+    """All that can be read of an index: both maps, and what was judged."""
 
     @property
     def bucket_cap(self) -> int:
@@ -268,10 +268,6 @@ class Bands(Protocol):
             meets: Which pairs may be compared: a stored document may be forgotten already.
         """
 
-
-class DocumentStore(Protocol):
-    """The second map: from an ordinal, or an id, to the stored document."""
-
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
 
@@ -290,10 +286,6 @@ class DocumentStore(Protocol):
     def __len__(self) -> int:
         """Return the number of documents that are remembered."""
 
-
-class Journal(Protocol):
-    """What was judged: the position, the windows, the mark of each batch, and facts by name."""
-
     @property
     def progress(self) -> Progress:
         """Return the index's position and its horizon, as last written."""
@@ -310,10 +302,6 @@ class Journal(Protocol):
 
     def fact(self, name: str) -> bytes | None:
         """Return the fact about the index that was stored under *name*; None: there is none."""
-
-
-class Readable(Bands, DocumentStore, Journal, Protocol):
-    """All that can be read of an index."""
 
 
 class Index(Readable, Protocol):

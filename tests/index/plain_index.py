@@ -28,12 +28,12 @@ from streamfilter.index.format import (
     names_of,
 )
 from streamfilter.index.journal import (
-    HasStoredProgress,
     StoredProgress,
     encode_mark,
     encode_standing,
     span_entries,
 )
+from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import (
     FAINT_BELOW,
     Additions,
@@ -47,11 +47,11 @@ from streamfilter.index.protocol import (
     Usage,
 )
 from streamfilter.index.windows import Windows, after, owner
-from streamfilter.model import EVER, BatchMark
+from streamfilter.model import EVER, BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags, Widths
 
 
-class PlainIndex(HasStoredProgress):
+class PlainIndex:
     """`streamfilter.index.protocol.Index` in this process's memory."""
 
     def __init__(self, widths: Widths, *, bucket_cap: int = BUCKET_CAP, ids: bool = False) -> None:
@@ -60,6 +60,17 @@ class PlainIndex(HasStoredProgress):
         self._standing = StoredProgress()
         self._facts: dict[str, bytes] = {}
         self._parts = {EVER: _Part(bucket_cap, ids=ids)}
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return self._standing.windows
+
+    @property
+    def progress(self) -> Progress:
+        return self._standing.progress
+
+    def __len__(self) -> int:
+        return self._standing.documents
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None

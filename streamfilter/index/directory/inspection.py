@@ -106,7 +106,7 @@ class Inspected:
 
 @dataclass(frozen=True, slots=True)
 class Wholeness:
-    """The answer of `verify`: the inspections of all indexes of a state directory."""
+    """The answer of `check --index`: the inspections of all indexes of a state directory."""
 
     indexes: list[Inspected]
 

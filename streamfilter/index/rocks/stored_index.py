@@ -6,23 +6,38 @@ import numpy as np
 
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.format import decode_documents
-from streamfilter.index.journal import HasStoredProgress, fact_key
+from streamfilter.index.journal import StoredProgress, fact_key
+from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Buckets, Copies, Documents, Meets
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.windows import owner, parts_of
-from streamfilter.model import BatchMark
+from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags, Widths
 
 
-class StoredIndex(HasStoredProgress):
+class StoredIndex:
     """`streamfilter.index.protocol.Readable` on an open database."""
 
     bucket_cap: int
     _store: Database
     _widths: Widths
     _tables: Sequence[WindowTables]
+    _standing: StoredProgress
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the windows that are alive, the oldest first."""
+        return self._standing.windows
+
+    @property
+    def progress(self) -> Progress:
+        """Return the index's position as last written; of a view: at its opening."""
+        return self._standing.progress
+
+    def __len__(self) -> int:
+        return self._standing.documents
 
     @property
     def tables(self) -> Sequence[WindowTables]:
