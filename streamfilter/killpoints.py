@@ -36,6 +36,11 @@ KILL_POINTS = (
     "forget.begun",  # 13: a batch that forgets documents: nothing is written
     "window.begun",  # 13: the next window's families exist, nothing is written
     "window.written",  # 13: the list of live windows is written; expired ones still exist
+    "run.piece",  # 13: pages of a full run are written; the list of runs does not name it
+    "run.listed",  # 13: the list names it, and the rows of its writes are deleted
+    "merge.piece",  # 13: pages of a merge of runs are written; the list names its sources
+    "merge.listed",  # 13: the list names the merged run; the rows of its sources still exist
+    "merge.removed",  # 13: these rows are deleted
     "index.applied",  # 13 done
     "window.dropped",  # a part of an expired window was dropped: one part with each later batch
     "changelog.trimmed",  # the changelog records of an expired window were deleted

@@ -2,7 +2,8 @@
 
 One real broker, lives of a hundred kills each: a stream, two or three filters that a supervisor
 restarts, faults at kill points and at any moment. After every fifty kills everybody is left in
-peace, and the oracle judges all that came out so far. The protocol of the group, its scope and
+peace, and the oracle judges all that came out so far. The index's runs are so small that a third
+of the kills come while one is written or merged. The protocol of the group, its scope and
 the size of batches change from life to life. A life in three has a bad network and a broker that
 goes away. The seed decides what is tried; when, the machine. `--soak SECONDS` does all of it
 to three nodes at full load; with `--limits` quotas, full disks and refused records come and go in
@@ -42,6 +43,7 @@ from tests.faults.causes.proxy import Proxy
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.tally import POINTS, ROWS, Tally
 from tests.long.flatness import SMALL_SEGMENTS, Looking, grown
+from tests.support import small_runs
 
 KILLS_A_CHECKPOINT = 50
 CHECKPOINTS_A_LIFE = 2
@@ -196,6 +198,7 @@ def _life(
         speed=SPEED if retention.limited and not soak else 0,
         sketchers=sketchers,
         edges=edges,
+        launch=small_runs.launch,
     )
 
 

@@ -48,6 +48,7 @@ from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.paged_run import Layers, PagedRun, StoredRows
 from streamfilter.index.rocks.run_merge import BucketSource, Merge
+from streamfilter.killpoints import kill_point
 from streamfilter.similarity.columns import U64, Flags
 
 PACE = 1.5  # keys that each merge writes for each key of a write: it ends before the next is due
@@ -216,14 +217,16 @@ class WindowRuns:
     def written(self) -> None:
         """Note that the write with everything that was put is in the database."""
         staged, self._staged = self._staged, _Staged([], [], Layers(), [])
+        removed, sealed = bool(self._dead), self._sealed.run if self._sealed else None
         for merge in staged.going:
             merge.written()
-        if self._sealed and any(each.sources[0] is self._sealed.run for each in staged.done):
+        if any(each.sources[0] is sealed for each in staged.done):
             self._sealed = None
         self._merges, self._dead, self._layers = staged.going, staged.dead, staged.layers
         for name, run in staged.changed:
             self._open.add(name, run)
         self._arrange()
+        _pass_kill_points(staged, removed=removed)
 
     def _seal(self, *, least: int) -> None:
         """Close the open run if the one before is written and it is full, or one part in *least*.
@@ -291,6 +294,21 @@ class WindowRuns:
             recent.append(self._sealed.run)
             filters.append(self._sealed.filter)
         self._layers = replace(self._layers, recent=tuple(recent), filters=tuple(filters))
+
+
+def _pass_kill_points(staged: _Staged, *, removed: bool) -> None:
+    for merge in staged.going:
+        if isinstance(merge.sources[0], SortedRun):
+            kill_point("run.piece")
+        else:
+            kill_point("merge.piece")
+    for merge in staged.done:
+        if isinstance(merge.sources[0], SortedRun):
+            kill_point("run.listed")
+        else:
+            kill_point("merge.listed")
+    if removed:
+        kill_point("merge.removed")
 
 
 def _quota(merge: Merge, keys: int, *, late: bool) -> float:

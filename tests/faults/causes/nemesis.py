@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 from tests.faults.life import FENCED, PROGRESS_SECONDS, SESSION_SECONDS, Life
 from tests.faults.supervisor import KILLED, Worker
 from tests.faults.tally import POINTS
+from tests.support import small_runs
 from tests.support.machine.processes import children_of
 from tests.support.topics import end_offsets
 
@@ -37,6 +38,7 @@ DELETE_SECONDS = 30.0
 CLOSING_POINTS = tuple(p for p in POINTS if p.startswith("close."))
 AGEING_POINTS = tuple(p for p in POINTS if p.startswith(("window.", "changelog.", "forget.")))
 """Of an index that forgets."""
+RUN_POINTS = tuple(p for p in POINTS if p.startswith(("run.", "merge.")))
 RARE = 2
 """Windows begin and go seldom: who is to die there dies at the first or second."""
 KINDS = {
@@ -49,10 +51,14 @@ KINDS = {
         "transaction.offsets",
     ),
     "live": tuple(p for p in POINTS if p.startswith(("batch.", "transaction.", "index."))),
+    "runs": RUN_POINTS,
     "ageing": AGEING_POINTS,
 }
-SHARES = {"first": 0.2, "closing": 0.07, "freezing": 0.08, "live": 0.65, "ageing": 3.0}
-"""Where an index forgets, most of those that are armed are to die of that."""
+SHARES = {
+    "first": 0.2, "closing": 0.07, "freezing": 0.08, "live": 0.65, "runs": 1.6, "ageing": 5.0,
+}  # fmt: skip
+"""A third of all kills is to be in the write or the merge of a run. Where an index forgets, most
+of those that are armed are to die of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Nemesis:
         rng = self.rng
         if rng.random() >= self.armed_share:
             return ""
-        met = [point for point in self.points if is_met(point, self.life)]
+        met = [point for point in self.points if is_met(point, self.life, worker)]
         kinds = {kind: [point for point in met if point in KINDS[kind]] for kind in KINDS}
         weights = [SHARES[kind] * bool(points) for kind, points in kinds.items()]
         if not any(weights):
@@ -167,8 +173,10 @@ class Nemesis:
         return "\n".join(f"{w.name}: {w.shown()}" for w in self.life.supervisor.workers)
 
 
-def is_met(point: str, life: Life) -> bool:
-    """Return whether filters of *life* pass a kill point."""
+def is_met(point: str, life: Life, worker: Worker) -> bool:
+    """Return whether *worker*, a filter of *life*, passes a kill point."""
+    if point in RUN_POINTS:
+        return life.stage.launch is small_runs.launch and worker.role != "edge"
     if point.startswith("forget."):
         return life.forgets
     return point not in AGEING_POINTS or life.retention.limited

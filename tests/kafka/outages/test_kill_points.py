@@ -24,6 +24,7 @@ from tests.kafka.story import (
     undisturbed_run,
     wipe,
 )
+from tests.support import small_runs
 from tests.support.machine.processes import children_of
 from tests.support.stage import Stage
 
@@ -33,10 +34,12 @@ STORY = records(texts(random.Random(SEED), DOCUMENTS))
 BACKUPS = [point for point in KILL_POINTS if point.startswith("backup.")]
 WINDOWS = [point for point in KILL_POINTS if point.startswith(("window.", "changelog."))]
 FORGET = [point for point in KILL_POINTS if point.startswith("forget.")]
+RUNS = [point for point in KILL_POINTS if point.startswith(("run.", "merge."))]
 UNREACHED = {
     "transaction.aborted",  # needs an error: see test_takeover.py
     *WINDOWS,  # need an index that forgets: see test_retention.py
     *FORGET,  # and test_forgetting.py
+    *RUNS,  # need more documents, or smaller runs
     *BACKUPS,  # need a target of backups: see tests/backup/test_trouble.py
 }
 START = [point for point in KILL_POINTS if point.startswith("start.")]
@@ -70,6 +73,15 @@ def test_a_kill_between_any_two_steps_of_the_loop_changes_nothing(
     for point in points:
         die_at(stage, f"{point}:2")
     assert " changelog offsets" in finish(stage)
+    assert_as_undisturbed(stage, undisturbed)
+
+
+def test_a_kill_at_each_step_of_writing_and_merging_runs_changes_nothing(stage, undisturbed):
+    stage.launch = small_runs.launch
+    stage.produce(STORY)
+    for point in RUNS:
+        die_at(stage, f"{point}:1")
+    finish(stage)
     assert_as_undisturbed(stage, undisturbed)
 
 
