@@ -1,17 +1,21 @@
 """Row 38: an index of every released format is read for what it is, and others are refused.
 
-`formats/N.tar.gz` is a directory that the release of format N wrote: batches 0 to 5, the last
+`formats/N.tar.gz` is a directory that the release of layout N wrote: its first batches, the last
 ones only in its log, as a kill leaves it. `python -m tests.index.test_formats` writes the present
-format's; it is not to be written again, for that would test nothing.
+layout's; it is not to be written again, for that would test nothing. That of layout 3 was killed
+in a merge: the list names runs of two levels, and there are pages of a run that it does not name.
 """
 
 import tarfile
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from streamfilter.index.directory.lock_and_marker import MARKER_NAME
+from streamfilter.index.bands.run_rows import DIRECTORY, RECENT, decode_directory, run_range
+from streamfilter.index.directory.lock_and_marker import LAYOUT, MARKER_NAME
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import IndexDamaged, IndexMismatch
 from streamfilter.index.format import FORMAT
@@ -23,13 +27,14 @@ from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity
 from tests.support.old_version import unpack
 
 FORMATS = Path(__file__).parent / "formats"
-BATCHES = 6
+BATCHES = 6  # of an index of layout 2
+WRITTEN = {2: BATCHES, 3: 15}
 
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A directory of the present format."""
-    return unpacked(FORMAT, tmp_path)
+    """A directory of the present layout."""
+    return unpacked(LAYOUT, tmp_path)
 
 
 def unpacked(number: int, path: Path) -> Path:
@@ -39,14 +44,27 @@ def unpacked(number: int, path: Path) -> Path:
     return path / "state"
 
 
-def test_there_is_a_directory_of_every_format() -> None:
+def test_there_is_a_directory_of_every_layout() -> None:
     names = {file.name for file in FORMATS.iterdir()}
-    assert names == {f"{number}.tar.gz" for number in range(1, FORMAT + 1)}
+    assert names == {f"{number}.tar.gz" for number in range(1, LAYOUT + 1)}
 
 
-def test_a_directory_of_the_present_format_is_read_to_the_byte_and_worked_with(state: Path) -> None:
+def test_the_directory_of_layout_3_was_killed_while_it_merged_runs(state: Path) -> None:
+    index: Any = opened(state)
+    rows = dict(index._store.items("bands-0"))
+    index.close()
+    listed = {run.number: run.level for run in decode_directory(rows[DIRECTORY]).runs}
+    assert set(listed.values()) == {0, 1}
+    assert any(name.startswith(RECENT) for name in rows)
+    ranges = [run_range(n, n) for n in range(1, 20) if n not in listed]
+    assert any(begin <= name < end for name in rows for begin, end in ranges)
+
+
+@pytest.mark.parametrize("layout", [2, 3])
+def test_a_directory_of_a_known_layout_is_read_to_the_byte_and_worked_with(tmp_path, layout):
+    state = unpacked(layout, tmp_path)
     model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
-    for number in range(BATCHES):
+    for number in range(WRITTEN[layout]):
         model.apply(batch(number))
     for _ in range(2):
         index = opened(state)
@@ -54,13 +72,14 @@ def test_a_directory_of_the_present_format_is_read_to_the_byte_and_worked_with(s
         index.apply(batch(index.progress.next_batch))
         model.apply(batch(model.progress.next_batch))
         index.close()
+    assert f'"format": {LAYOUT}' in (state / MARKER_NAME).read_text()  # older versions refuse it
 
 
 @pytest.mark.parametrize("number", ["0", "1", "99", "-1"])
 def test_another_format_is_refused_by_its_number_and_left_as_it_is(state, number):
     marker = state / MARKER_NAME
     whole = marker.read_text()
-    marker.write_text(whole.replace(f'"format": {FORMAT}', f'"format": {number}'))
+    marker.write_text(whole.replace(f'"format": {LAYOUT}', f'"format": {number}'))
     assert marker.read_text() != whole
     with pytest.raises(IndexMismatch, match=f"format: it has {number}, this version {FORMAT}"):
         open_index(state, identity(), bucket_cap=CAP, memory=SMALL)
@@ -76,26 +95,26 @@ def test_a_directory_of_format_1_whose_full_buckets_turned_documents_away_is_ref
 @pytest.mark.parametrize("number", ['"1"', "null", "1.5", "[]"])
 def test_a_format_that_is_no_number_is_damage(state: Path, number: str) -> None:
     marker = state / MARKER_NAME
-    marker.write_text(marker.read_text().replace(f'"format": {FORMAT}', f'"format": {number}'))
+    marker.write_text(marker.read_text().replace(f'"format": {LAYOUT}', f'"format": {number}'))
     with pytest.raises(IndexDamaged):
         open_index(state, identity(), bucket_cap=CAP, memory=SMALL)
 
 
 def _write() -> None:
-    """Write a directory of the present format, without the notes that name this machine."""
-    FORMATS.mkdir(exist_ok=True)
+    """Write a directory of the present layout, without the notes that name this machine."""
+    memory = replace(SMALL, fan=2)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)
-        for end in (BATCHES - 2, BATCHES):  # closed once, for tables
-            index = opened(path / "first")
+        for end in (WRITTEN[LAYOUT] - 6, WRITTEN[LAYOUT]):  # closed once, for tables
+            index = open_index(path / "first", identity(), bucket_cap=CAP, memory=memory)
             for number in range(index.progress.next_batch, end):
                 index.apply(batch(number))
-            if end == BATCHES:
+            if end == WRITTEN[LAYOUT]:
                 as_a_kill_leaves_it(path / "first", path / "state")
             index.close()
         for note in (*(path / "state" / "rocksdb").glob("LOG*"), path / "state" / "lock"):
             note.unlink()
-        with tarfile.open(FORMATS / f"{FORMAT}.tar.gz", "w:gz") as stored:
+        with tarfile.open(FORMATS / f"{LAYOUT}.tar.gz", "w:gz") as stored:
             stored.add(path / "state", "state", filter=_anonymous)
 
 
