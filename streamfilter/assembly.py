@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from streamfilter.documents.codecs.registry_calls import Access
 
 _POLICY_FACT = "policy"
-TASK_MEMORY_MIN = 4 * MIB
-"""Least cache, and least write buffers, of an index."""
+TASK_MEMORY_MIN = 4 * MIB  # least cache, and least write buffers, of an index
 WINDOW_DOCUMENTS = 4_000
 """Least documents of a window. The index's CPU time (probe and write) for 2,000 documents is
 76 ms with windows of 2,000 documents, 57 with 4,000, 46 with 8,000, 45 with 16,000."""

@@ -35,14 +35,11 @@ class Verdict(StrEnum):
     NEAR_DUPLICATE = "near_duplicate"
     PASSTHROUGH = "passthrough"
     """Forwarded without being judged (tombstone, empty or short text), by policy."""
-    DROPPED = "dropped"
-    """Withheld without being judged, because the configuration says so."""
-    REJECTED = "rejected"
-    """Unreadable: goes to the dead-letter topic with a code."""
+    DROPPED = "dropped"  # withheld without being judged, because the configuration says so
+    REJECTED = "rejected"  # unreadable: goes to the dead-letter topic with a code
 
 
-SEED_BYTES = 16
-"""Size of the secret that keys an index's hash functions."""
+SEED_BYTES = 16  # size of the secret that keys an index's hash functions
 
 DUPLICATES = frozenset({Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE})
 
@@ -127,8 +124,7 @@ class InputTopic:
     """One of several input topics."""
 
     name: str
-    id: str
-    """Its topic id; empty: unknown."""
+    id: str  # its topic id; empty: unknown
     partitions: int
 
 
@@ -136,8 +132,7 @@ class InputTopic:
 class Origins:
     """Where the documents of an index came from, by the number under which it stores the source."""
 
-    topic: str = ""
-    """The topic; each number without a name is one of its partitions."""
+    topic: str = ""  # the topic; each number without a name is one of its partitions
     names: Mapping[int, str] = field(default_factory=dict)
     """The name of each number that stands for a file."""
     spots: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -168,8 +163,7 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-    timestamp: int = -1
-    """Milliseconds since the epoch; -1 when the record has none."""
+    timestamp: int = -1  # milliseconds since the epoch; -1 when the record has none
     headers_error: str | None = None
     """Why the headers could not be read (then ``headers`` is empty), or None."""
 
@@ -204,13 +198,11 @@ class Malformed:
     """A record that cannot be read: it goes to the dead-letter topic and is counted."""
 
     code: ErrorCode
-    message: str
-    """Text for a person; never contains text of the record."""
+    message: str  # text for a person; never contains text of the record
     stage: str = "read"
 
 
-Reading = Document | Unjudged | Malformed
-"""The result of reading a record."""
+Reading = Document | Unjudged | Malformed  # the result of reading a record
 
 
 @noun()
@@ -220,8 +212,7 @@ class Match:
     document_id: str
     similarity: float
     """Jaccard similarity in [0, 1] (for records: their score), by the decision's ``method``."""
-    bands: int
-    """How many bands the two share; 0 for an exact duplicate."""
+    bands: int  # how many bands the two share; 0 for an exact duplicate
     source: Source
     ordinal: int
     containment: float | None = None
@@ -253,8 +244,7 @@ class Decision:
         return self.matches[0] if self.matches else None
 
 
-Positions = dict[int, int]
-"""Next offset to judge, per input partition."""
+Positions = dict[int, int]  # next offset to judge, per input partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +262,7 @@ class BatchMark:
 
     number: int
     first_ordinal: int
-    next_ordinal: int
-    """``first_ordinal`` plus the number of documents judged in this batch."""
+    next_ordinal: int  # ``first_ordinal`` plus the number of documents judged in this batch
     spans: tuple[Span, ...] = field(default=())
     horizon: int = 0
     """Documents below this ordinal are forgotten after the batch. Without ``ages``, they were
@@ -290,13 +279,11 @@ class Window:
     """A range of documents in the order of judgement, up to the next window; forgotten at once."""
 
     number: int = 0
-    first_ordinal: int = 0
-    """Ordinal of the first document of its first batch."""
+    first_ordinal: int = 0  # ordinal of the first document of its first batch
     first_batch: int = 0
     offset: int = 0
     """Offset of the changelog record that begins it: a restore of the window reads from there. 0 if
     there is no changelog."""
 
 
-EVER = Window()
-"""The only window of an index that never forgets."""
+EVER = Window()  # the only window of an index that never forgets

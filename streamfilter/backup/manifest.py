@@ -88,8 +88,7 @@ class Copied:
 class CopiedIndexes:
     """The indexes that `backup` or `restore` copied."""
 
-    role: str
-    """``target``: copied into a backup; ``state``: out of one."""
+    role: str  # ``target``: copied into a backup; ``state``: out of one
     where: str
     copied: list[Copied]
 

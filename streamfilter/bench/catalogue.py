@@ -18,8 +18,7 @@ A module is imported when its turn comes."""
 
 ONE_THREAD = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-SCHEMA = 1
-"""Version of the JSON."""
+SCHEMA = 1  # version of the JSON
 
 
 def results(

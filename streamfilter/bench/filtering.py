@@ -21,8 +21,7 @@ from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 BEGINNING = 20
 """1 in this many lines is also run alone; its time beyond its share is the start-up time."""
 
-Run = Callable[[Path, Path, Path], Ran]
-"""(input, kept, withheld) -> what the process took."""
+Run = Callable[[Path, Path, Path], Ran]  # (input, kept, withheld) -> what the process took
 
 NOISE = 0.01
 """Lower limit of a steady time, as a share of the whole: in a quick run it may be negative."""
@@ -37,8 +36,7 @@ class Mix:
     size: int = 1_024  # bytes of a text
     wanted: Mapping[str, float] = field(default_factory=dict)
     """Wanted ratio of processor times in steady state, by rival."""
-    numpy: float = 0.0
-    """The same of numpy alone, beside rensa."""
+    numpy: float = 0.0  # the same of numpy alone, beside rensa
 
     def __str__(self) -> str:
         return f"{self.language} {self.size:,} B {self.share:.0%}"

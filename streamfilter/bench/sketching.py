@@ -29,15 +29,12 @@ SEED = bytes(range(16))
 SIZES = (200, 1_024, 4_096, 20_480, 102_400)
 SHINGLES = {"word-3": Shingling("word", 3), "char-5": Shingling("char", 5)}
 BANDS, ROWS = 16, 6
-BATCH_DOCUMENTS = 1_000
-"""Texts sketched in one call: a full micro-batch."""
+BATCH_DOCUMENTS = 1_000  # texts sketched in one call: a full micro-batch
 
-AMOUNT_BYTES = {True: 40_000, False: 1_000_000}
-"""Text that one measurement sketches, quick or not."""
+AMOUNT_BYTES = {True: 40_000, False: 1_000_000}  # text that one measurement sketches, quick or not
 CHECKED_TEXTS = {True: 150, False: 600}
 
-DEVIATIONS = 4.5
-"""Standard errors that an average over the checked pairs may be off."""
+DEVIATIONS = 4.5  # standard errors that an average over the checked pairs may be off
 
 STAGES = {
     "normalise": "chunk", "fingerprint": "fingerprints", "shingle": "tokens", "sign": "sign",

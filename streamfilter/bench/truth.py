@@ -15,8 +15,7 @@ from math import ceil
 
 from streamfilter.bench.result import Check
 
-FLOOR = 0.75
-"""Pairs below it are of no interest to a benchmark."""
+FLOOR = 0.75  # pairs below it are of no interest to a benchmark
 
 RECALL_MIN, PRECISION_MIN = 0.995, 0.999
 """At similarities from .82, and for what is withheld at .8 or more."""

@@ -44,13 +44,11 @@ from streamfilter.workers.frames import as_text, as_value
 
 VERSION = 1
 SKETCHES, VERDICTS = b"S", b"V"
-RANGE_BYTES = 900_000
-"""Most bytes of a message that we write, unless it holds one record only."""
+RANGE_BYTES = 900_000  # most bytes of a message that we write, unless it holds one record only
 OFFSET_MAX = (1 << 62) - 1
 RECORDS_MAX = 10_000  # of one range: a batch has no more
 NO_CAUSE = -1
-ALONE = -2
-"""The cause of a judge's first resume if one process has forwarded what lies before it."""
+ALONE = -2  # the cause of a judge's first resume if one process has forwarded what lies before it
 MARK_BYTES = 16
 
 T = TypeVar("T")

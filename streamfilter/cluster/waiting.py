@@ -49,8 +49,7 @@ class PendingRecords:
         self._ranges: dict[int, deque[tuple[int, VerdictRange]]] = {p: deque() for p in inputs}
         self._ends = dict(inputs)  # end of the last verdict range that came
         self.size = self.count = 0
-        self.judged = 0
-        """Records of the verdict ranges that wait, and one for each range."""
+        self.judged = 0  # records of the verdict ranges that wait, and one for each range
 
     def take(self, records: Iterable[Record], reached: Positions) -> None:
         """Keep *records* until their verdicts come."""

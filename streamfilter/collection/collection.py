@@ -46,18 +46,15 @@ class Duplicate:
     """A remembered document that is similar to the given one."""
 
     id: Id
-    similarity: float
-    """Jaccard similarity of the sets of shingles; 1.0 for equal texts."""
-    same_text: bool
-    """True if the two texts are equal after normalisation."""
+    similarity: float  # Jaccard similarity of the sets of shingles; 1.0 for equal texts
+    same_text: bool  # true if the two texts are equal after normalisation
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two remembered documents that are similar."""
 
-    id: Id
-    """The document that was added later."""
+    id: Id  # the document that was added later
     other: Id
     similarity: float
     same_text: bool

@@ -16,8 +16,7 @@ from streamfilter.documents.fields.values import canonical
 from streamfilter.index.protocol import Index
 from streamfilter.model import Document
 
-Id = str | int
-"""What names a document."""
+Id = str | int  # what names a document
 
 _FACT, _INTEGER, _STR = "ids", b"int", b"str"
 
@@ -170,8 +169,7 @@ def utf8_of(name: str, value: str) -> str:
     return value
 
 
-Rows = Any
-"""An iterable of rows, or a table."""
+Rows = Any  # an iterable of rows, or a table
 Row = Any
 R = TypeVar("R")
 

@@ -13,8 +13,7 @@ from streamfilter.matching.verdict import envelope
 from streamfilter.process import standard
 from streamfilter.stops import ExitCode
 
-WRONG = 1
-"""Exit code of a run whose results were not right."""
+WRONG = 1  # exit code of a run whose results were not right
 
 EPILOG = """\b
 Examples:

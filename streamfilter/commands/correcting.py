@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 View = Callable[[SideRecord, Record], tuple[str, dict[str, Any]]]
 """Returns more about a record and its original: for people, and fields for programs."""
 
-SHOWN = 20
-"""Most records that are shown one by one."""
+SHOWN = 20  # most records that are shown one by one
 SOME_STAY = 1  # exit code
 
 correction_options = added(

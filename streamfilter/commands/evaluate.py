@@ -30,8 +30,7 @@ from streamfilter.quality.run import Run
 from streamfilter.quality.sample.text_sample import BruteForceSample
 from streamfilter.stops import ExitCode
 
-UNSOUND = 1
-"""Exit code of a run that broke a promise, or missed a required share."""
+UNSOUND = 1  # exit code of a run that broke a promise, or missed a required share
 
 EPILOG = """\b
 Examples:

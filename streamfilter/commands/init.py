@@ -26,8 +26,7 @@ from streamfilter.process import standard
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import ConfigError, ExitCode
 
-RECORDS = 200
-"""Looked at, the latest of all partitions."""
+RECORDS = 200  # looked at, the latest of all partitions
 
 EPILOG = """\b
 Examples:

@@ -20,11 +20,9 @@ from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.similarity.kernel.choice import choose
 
-Option = Callable[[Any], Any]
-"""A decorator that adds to a command."""
+Option = Callable[[Any], Any]  # a decorator that adds to a command
 
-STARTER = "streamfilter.yaml"
-"""Path that `init` writes by default."""
+STARTER = "streamfilter.yaml"  # path that `init` writes by default
 
 
 def added(*options: Option) -> Option:
@@ -249,8 +247,7 @@ def text_of(argument: str) -> str:
         raise click.BadParameter(f"cannot read {argument[1:]} as UTF-8 text: {error}") from error
 
 
-Advanced = Callable[[int], None]
-"""Called with the amount done since its last call."""
+Advanced = Callable[[int], None]  # called with the amount done since its last call
 
 
 @contextmanager

@@ -16,8 +16,7 @@ from streamfilter.process import standard
 
 SEED_MAX = 2**64 - 1
 
-LINES_ARE = ("json", "jsonl")
-"""Other names of ``lines``: a JSON object a line."""
+LINES_ARE = ("json", "jsonl")  # other names of ``lines``: a JSON object a line
 
 file_options = added(
     click.option("--format", "file_format",

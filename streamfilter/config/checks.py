@@ -22,8 +22,7 @@ from streamfilter.config.values import overlap
 from streamfilter.stops import Problem
 
 Check = Callable[[Config], Iterable[Problem]]
-CheckOf = tuple[tuple[str, ...], Check]
-"""The settings that a check reads, and the check."""
+CheckOf = tuple[tuple[str, ...], Check]  # the settings that a check reads, and the check
 
 _REFUSED = {
     "offsets belong to the transaction; remove it":

@@ -16,8 +16,7 @@ from pydantic_core import ErrorDetails
 from streamfilter.config.settings.types import SECRET_PROPERTY
 from streamfilter.stops import Problem
 
-SHOWN_CHARACTERS_MAX = 80
-"""A value is quoted no longer than this."""
+SHOWN_CHARACTERS_MAX = 80  # a value is quoted no longer than this
 
 _MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
 
@@ -136,8 +135,7 @@ def _problem(
     return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1]))
 
 
-_USER = re.compile(r"(://).*@")
-"""The user and the password in an address."""
+_USER = re.compile(r"(://).*@")  # the user and the password in an address
 
 
 def _shown(path: tuple[str, ...], details: ErrorDetails) -> str:

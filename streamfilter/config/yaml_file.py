@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-CHARACTERS_MAX = 1_000_000
-"""A longer configuration is a wrong file."""
+CHARACTERS_MAX = 1_000_000  # a longer configuration is a wrong file
 
 
 class YamlError(ValueError):

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from streamfilter.documents.codecs.varints import as_string
 
-Encode = Callable[[str, str], bytes]
-"""From id and text to a record's value."""
+Encode = Callable[[str, str], bytes]  # from id and text to a record's value
 
 AVRO_SCHEMA = json.dumps(
     {

@@ -40,8 +40,7 @@ class WithheldRelease:
 
     around: Surroundings
     unique: str
-    time: str
-    """The present, as the header says it."""
+    time: str  # the present, as the header says it
     id: str | None = None
     matched: str | None = None
     place: tuple[str | None, int, int] | None = None
@@ -94,8 +93,7 @@ class LetterReplay:
 
     around: Surroundings
     codes: Collection[str]  # empty: all
-    attempts: int
-    """A letter that was sent back so often stays."""
+    attempts: int  # a letter that was sent back so often stays
 
     def wanted(self, side: SideRecord) -> bool:
         """Return whether the dead letter is chosen."""

@@ -63,8 +63,7 @@ class FilterObserver:
         self.process, self._metrics = process, process.metrics
         self._destinations, self._retention = destinations, retention
         self._showcase = showcase or Showcase()
-        self._indexes: dict[Index, tuple[int, ...]] = {}
-        """By index: the figures of `_TOTALS`."""
+        self._indexes: dict[Index, tuple[int, ...]] = {}  # by index: the figures of `_TOTALS`
         self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
         """By changelog: its first offset, and the number of records that are not needed."""

@@ -30,8 +30,7 @@ from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import counted
 
-KINDS = tuple(CLUSTERS)
-"""Kinds of clusters; the first one is the usual one."""
+KINDS = tuple(CLUSTERS)  # kinds of clusters; the first one is the usual one
 PAIR_COLUMNS = {"id": str, "other": str, "similarity": float, "same_text": bool, "same_field": str}
 """Columns of a table of pairs, as `Pair` names them."""
 

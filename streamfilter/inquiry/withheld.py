@@ -14,8 +14,7 @@ from streamfilter.model import Record, Verdict
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import ExitCode, Stop, counted
 
-SHOWN = 20
-"""Most verdicts on one id that are shown, the newest ones."""
+SHOWN = 20  # most verdicts on one id that are shown, the newest ones
 
 
 @dataclass(slots=True)

@@ -48,8 +48,7 @@ from streamfilter.workers.preparing import Preparing, Read
 PIECE_RECORDS = 1_000
 BLOCK_RECORDS, BLOCK_BYTES = 20_000, 64 << 20  # held of all partitions together
 BLOCK_RECORDS_MIN = 500
-LISTED = 100
-"""Most ids in both indexes that are listed; all are counted."""
+LISTED = 100  # most ids in both indexes that are listed; all are counted
 
 
 @dataclass(frozen=True, slots=True)

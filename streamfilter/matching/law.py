@@ -81,10 +81,8 @@ class Bounds:
     """How much is remembered; None: no bound."""
 
     documents: int | None = None
-    time: int | None = None
-    """Milliseconds of stream time."""
-    least: int = 1
-    """A window holds at least so many documents, or lasts a day."""
+    time: int | None = None  # milliseconds of stream time
+    least: int = 1  # a window holds at least so many documents, or lasts a day
     within: int | None = None  # milliseconds of stream time that a match may be older
 
     @property
@@ -123,8 +121,7 @@ class Ruling:
     verdict: str
     matches: list[tuple[str, float, int]] = field(default_factory=list)
     """Id, similarity and number of shared bands: the most similar first, then the oldest."""
-    truncated: bool = False
-    """Whether some candidates were not compared, and might have matched."""
+    truncated: bool = False  # whether some candidates were not compared, and might have matched
     method: str = ""  # same_id or same_field, if that alone decided
 
 

@@ -46,8 +46,7 @@ class Candidate:
 BEHIND_ALL = 1 << 62  # an ordinal behind every stored document: no candidate is of the batch itself
 
 
-NAMED_MAX = 255
-"""As many documents as the bucket of a longer key lists."""
+NAMED_MAX = 255  # as many documents as the bucket of a longer key lists
 
 
 def met_in(

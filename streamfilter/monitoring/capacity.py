@@ -33,8 +33,7 @@ FRAME_BYTES = 20
 FRONT_FILTERS = 12
 """Filters of a large index: up to seven runs of a size, and one run of each closed window."""
 
-FRONT_STEP = 32 * MIB
-"""Advice on a front's memory is rounded up to a multiple of this."""
+FRONT_STEP = 32 * MIB  # advice on a front's memory is rounded up to a multiple of this
 
 TELLING = 0.01
 """Least share of the retention that must have passed before the final size is estimated."""

@@ -23,10 +23,8 @@ SILENT_SECONDS = 20.0
 STRANDED_REPORTS = 2
 """Consecutive reports without a broker that make a client stranded. One may come just before
 librdkafka starts again."""
-AWAY_REPORTS = 2
-"""Consecutive reports without a connection before the brokers count as unreachable."""
-MEMBER = "owner"
-"""Role of the client that is the member of the consumer group."""
+AWAY_REPORTS = 2  # consecutive reports without a connection before the brokers count as unreachable
+MEMBER = "owner"  # role of the client that is the member of the consumer group
 _ASKED = frozenset({"configured", "learned"})
 """Sources of an address that make it a broker to ask; others are logical, as for a coordinator."""
 

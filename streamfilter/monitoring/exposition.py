@@ -27,8 +27,7 @@ from streamfilter.similarity.estimators import Estimate
 __all__ = ["Exposition", "Family", "Histogram", "Series"]
 
 Values = NDArray[np.float64]
-Key = tuple[str, str]
-"""(metric's name without prefix, value of its label or the empty string)."""
+Key = tuple[str, str]  # (metric's name without prefix, value of its label or the empty string)
 
 
 class Histogram:

@@ -14,10 +14,8 @@ from typing import TypeVar
 
 from streamfilter.cleaning.masks import MASKS
 
-SAMPLE_MIN = 20
-"""Fewer texts show no habit."""
-CHARACTERS_MAX = 20_000
-"""A text is looked at up to here."""
+SAMPLE_MIN = 20  # fewer texts show no habit
+CHARACTERS_MAX = 20_000  # a text is looked at up to here
 LINE_MAX = 2_000
 """A line of a log is looked at up to here: eight masks on 200 texts of 1 MB took 20 seconds."""
 
@@ -33,8 +31,7 @@ _GREETING = re.compile(r"\s*(?:hi|hello|dear|good (?:morning|day|evening))\b", r
 _ENGLISH = re.compile(r"\b(?:the|of|and|to|in|a|is|that|for|was)\b", re.I)
 
 T = TypeVar("T")
-Rule = Callable[[Sequence[str]], str]
-"""Returns why an example fits *texts*, or nothing."""
+Rule = Callable[[Sequence[str]], str]  # returns why an example fits *texts*, or nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,12 @@ COSTS = {
 """Costs by the bytes of a document: English, 30 % duplicates (cluster.json)."""
 VERDICT_BYTES = 20  # of a document, in the topic of verdicts
 
-FULL = 0.7
-"""Share of a core that one process or an edge is planned for."""
+FULL = 0.7  # share of a core that one process or an edge is planned for
 JUDGE_FULL = 0.8
 """Share of its time that the judge is planned for, as in the alert StreamfilterJudgeBusy."""
 COMMIT_SECONDS, BATCH = 0.02, 4_000
 """A judge's commit, during which its thread does nothing else, and the documents of a batch."""
-BYTES_OF_A_SHINGLE = 6
-"""Bytes of English text for each shingle of words."""
+BYTES_OF_A_SHINGLE = 6  # bytes of English text for each shingle of words
 
 
 def costs_of(size: float) -> Costs:

@@ -21,17 +21,14 @@ from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.statistics.shape import Shape
 from streamfilter.stops import counted
 
-WIDTH = 40
-"""Characters of the longest bar of the curve."""
+WIDTH = 40  # characters of the longest bar of the curve
 CONTAINED, RATIOS = 0.9, (1.2, 2.0)
 """Examples for `verify.containment`: a containment, and two ratios of the longer text's size."""
 
 SAMPLE_RECORDS = 2_000
 """Records of ``--sample`` that are compared with each other: two million pairs."""
-FLOOR = 1e-6
-"""All pairs that share a shingle."""
-PASSING_MUCH = 0.05
-"""Share of the new keys above which the front costs more time than memory."""
+FLOOR = 1e-6  # all pairs that share a shingle
+PASSING_MUCH = 0.05  # share of the new keys above which the front costs more time than memory
 
 
 @dataclass(frozen=True, slots=True)

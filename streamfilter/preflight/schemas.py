@@ -19,8 +19,7 @@ T = TypeVar("T")
 TEXT = frozenset({"a string", MAP})
 ID = TEXT | {"an integer"}
 VALUE = ID | {"a number"}
-Wanted = tuple[str, str, frozenset[str]]
-"""A setting, the pointer in it, and what it may lead to."""
+Wanted = tuple[str, str, frozenset[str]]  # a setting, the pointer in it, and what it may lead to
 
 
 def check_schemas(config: Config) -> list[Problem]:

@@ -10,8 +10,7 @@ from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.estimators import Estimate, share_of_families
 from streamfilter.stops import counted
 
-EXAMPLES_MAX = 5
-"""Errors of each kind that a report shows."""
+EXAMPLES_MAX = 5  # errors of each kind that a report shows
 
 
 @dataclass(frozen=True, slots=True)

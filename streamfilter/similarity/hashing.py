@@ -18,15 +18,13 @@ import numpy as np
 from streamfilter.similarity.columns import I64, U64, Rows
 from streamfilter.similarity.kernel.choice import kernel
 
-WORD = 8
-"""Bytes in one 64-bit view."""
+WORD = 8  # bytes in one 64-bit view
 
 VECTOR_BYTES = 32
 """Spans up to this length are hashed as columns; longer ones, which are rare in text and
 unbounded in hostile text, one by one."""
 
-BLOCK = 1 << 15
-"""Values hashed at a time, so that the sums stay in the processor's cache."""
+BLOCK = 1 << 15  # values hashed at a time, so that the sums stay in the processor's cache
 
 MASKS: U64 = np.array([(1 << (8 * n)) - 1 for n in range(8)] + [2**64 - 1], dtype=np.uint64)
 LOWER = np.uint64(0xFFFFFFFF)

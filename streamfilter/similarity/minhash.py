@@ -29,11 +29,9 @@ twenty is full then."""
 MANY = 3 / 4
 """Full sets are removed if at most this share of sets is open: removing costs half a round."""
 
-ROUND_SHIFT = 28
-"""The round's number takes the top four bits of a slot's value."""
+ROUND_SHIFT = 28  # the round's number takes the top four bits of a slot's value
 
-VALUE_BITS = 25
-"""Random bits of a slot's value: 32 bits less 7 for the choice among 128 slots."""
+VALUE_BITS = 25  # random bits of a slot's value: 32 bits less 7 for the choice among 128 slots
 
 VALUE_MASK = np.uint32((1 << VALUE_BITS) - 1)
 FOLD = np.uint32(15)
@@ -43,11 +41,9 @@ REPEATING = 4_096
 """A set of more tokens that still has open slots after all rounds repeats a few tokens. These are
 made distinct, or a megabyte of one letter would cost two seconds."""
 
-EMPTY = np.uint32(2**32 - 1)
-"""A slot no token reached: only in the signature of an empty set."""
+EMPTY = np.uint32(2**32 - 1)  # a slot no token reached: only in the signature of an empty set
 
-CELLS_MAX = 1 << 19
-"""Token x slot products at a time in the fallback: temporaries stay below 8 MiB."""
+CELLS_MAX = 1 << 19  # token x slot products at a time in the fallback: temporaries stay below 8 MiB
 
 
 class MinHasher:

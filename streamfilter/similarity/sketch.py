@@ -54,8 +54,7 @@ _MAGIC, _MAGIC_DROPPED = b"SFK1", b"SFK2"
 NOT_COUNTED = np.zeros(0, np.int64)
 """The column of dropped shingles of a scheme without a table of boilerplate."""
 
-Values = Sequence[str | None]
-"""The values beside one text (`Document.values`)."""
+Values = Sequence[str | None]  # the values beside one text (`Document.values`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,7 @@ class Sketches:
     """The sketches of n documents, row i for document i."""
 
     contents: Contents
-    keys: U64
-    """(n, bands + 1) band keys, and the folded fingerprint as the last column."""
+    keys: U64  # (n, bands + 1) band keys, and the folded fingerprint as the last column
     dropped: I64 = field(default_factory=lambda: NOT_COUNTED)
     """(n,) shingles that were boilerplate, as in `Tokens.dropped`; empty without a table."""
 
@@ -156,12 +154,9 @@ class Sketches:
 class Dropped:
     """What a table of boilerplate takes from a text."""
 
-    shingles: int
-    """Shingles that are in the table."""
-    of: int
-    """All shingles of the text."""
-    passages: tuple[str, ...]
-    """The passages that they make, normalised."""
+    shingles: int  # shingles that are in the table
+    of: int  # all shingles of the text
+    passages: tuple[str, ...]  # the passages that they make, normalised
 
     def __str__(self) -> str:
         if not self.of:

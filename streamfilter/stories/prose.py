@@ -12,8 +12,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-SENTENCES_MIN = 300
-"""Fewer sentences would make unrelated stories alike."""
+SENTENCES_MIN = 300  # fewer sentences would make unrelated stories alike
 
 WORDS_MIN, CHARACTERS_MAX = 8, 260
 LETTERS_MIN = 0.9  # share of letters and spaces: less is a table, a path or code

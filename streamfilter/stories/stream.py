@@ -13,8 +13,7 @@ from itertools import count
 from streamfilter.stories import disguises, prose
 from streamfilter.stories.disguises import NAMES, PAPERS, StoryKind
 
-RECENT = 400
-"""Originals that may come back: some within one batch, some a minute later."""
+RECENT = 400  # originals that may come back: some within one batch, some a minute later
 
 STORY_WORDS, PASSAGE_SENTENCES = 190, (3, 5)
 TEMPLATE_WORDS, UPDATE_WORDS, MESSAGE_WORDS = 110, 30, (7, 10)

@@ -82,8 +82,7 @@ class SeedSource:
         self._queue: deque[Record] = deque()
         self._reached: Positions = {}
         self._end: Positions = {}  # of the piece in the queue
-        self._sums: dict[int, list[tuple[int, str]]] = {}
-        """Number → (lines, their digest), rising."""
+        self._sums: dict[int, list[tuple[int, str]]] = {}  # number → (lines, their digest), rising
         self._passed: Positions = {}  # up to where old documents were counted
         self._handed: Positions = {}
         self._moved: Positions = {}

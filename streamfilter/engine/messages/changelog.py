@@ -55,8 +55,7 @@ WRITER_BYTES = 16
 FORGET_ORDINALS_MAX = 1_000  # most ordinals in one record: 8 KB, which every topic accepts
 
 FIXED_BYTES = 128  # of a document's record without id, signature, tokens and payload
-DOCUMENT_PREFIX = PREFIX.pack(VERSION, DOCUMENT)
-"""The first bytes of each `DOCUMENT`."""
+DOCUMENT_PREFIX = PREFIX.pack(VERSION, DOCUMENT)  # the first bytes of each `DOCUMENT`
 _HEAD = np.dtype([("prefix", "<u2"), ("ordinal", "<u8")])  # of a `DOCUMENT`
 _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")

@@ -39,8 +39,7 @@ FLUSH_FILES_MAX = 16  # from 20 files in the newest level on, RocksDB slows down
 
 STAMP = b"\0"  # the key that each write sets to the same rising number: see `Database`
 
-CHECKPOINT = "checkpoint"
-"""Directory with the files of a backup that is being uploaded."""
+CHECKPOINT = "checkpoint"  # directory with the files of a backup that is being uploaded
 
 _SUMMED = (
     "estimate-num-keys", "live-sst-files-size", "cur-size-all-mem-tables",

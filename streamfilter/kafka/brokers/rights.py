@@ -63,10 +63,8 @@ class Right:
     kind: str
     name: str
     operations: tuple[str, ...]
-    prefixed: bool = False
-    """The name is the beginning of names."""
-    why: str = ""
-    """What goes wrong without it, if the role works nevertheless."""
+    prefixed: bool = False  # the name is the beginning of names
+    why: str = ""  # what goes wrong without it, if the role works nevertheless
 
     def __str__(self) -> str:
         """Return it for people; CREATE is needed only for a topic that does not exist."""

@@ -25,8 +25,7 @@ MATCHES_BYTES_MAX = 3_072
 """Bound on the matches of a duplicate as JSON; the best match always stays. An id may have 1 KB,
 and a duplicate only 80 bytes. Without a bound eight such matches would make the output record 114
 times as large as the input record."""
-MATCH_BYTES = 125
-"""Most bytes of a match as JSON, without its id and its topic."""
+MATCH_BYTES = 125  # most bytes of a match as JSON, without its id and its topic
 
 Json = dict[str, Any]
 

@@ -59,15 +59,13 @@ class MatchPolicy:
     short_threshold: float | None = None
     short_size: int = 32
     """The threshold rises towards *short_threshold* below *short_size* shingles of the text."""
-    sample_modulus: int = 1
-    """The scheme's sample modulus; above 1 no set is kept whole."""
+    sample_modulus: int = 1  # the scheme's sample modulus; above 1 no set is kept whole
     fields: tuple[str, ...] = ()
     """With the method ``fields``: the kind of each field, in the scheme's order."""
     known_id: str = "judge"
     """A record whose id is remembered: ``judge`` it like any other; ``update``: it replaces its
     earlier version; ``duplicate``: it is one, whatever its text."""
-    weights: tuple[float, ...] = ()
-    """The weight of each field; empty: 1 each."""
+    weights: tuple[float, ...] = ()  # the weight of each field; empty: 1 each
     minimum_fields: int | None = None
     """How many fields both records must have; only these are then scored. None: all fields are.
     A record that has fewer is short."""
@@ -196,8 +194,7 @@ class Terms:
     policy: MatchPolicy
     ours: I64
     theirs: I64
-    wanted: F64 | float
-    """The similarity from which each pair counts, or one for all."""
+    wanted: F64 | float  # the similarity from which each pair counts, or one for all
 
     def hopeful(self, estimated: F64, *, slots: int) -> Flags:
         """Return which pairs the sets might confirm, judged by the signatures' estimates."""

@@ -22,14 +22,11 @@ from urllib.parse import parse_qs
 from streamfilter.process.cures import CURES
 from streamfilter.process.terminal_escapes import visible
 
-SECONDS_MAX = 8.0
-"""Longest question; the server gives up a request after ten seconds."""
-PROCESSOR_SECONDS_MAX = 10
-"""The kernel ends it then, also if this process was killed meanwhile."""
+SECONDS_MAX = 8.0  # longest question; the server gives up a request after ten seconds
+PROCESSOR_SECONDS_MAX = 10  # the kernel ends it then, also if this process was killed meanwhile
 ANSWER_BYTES_MAX = 200_000
 ID_CHARACTERS_MAX = 2_000
-NICE = 10
-"""The filter's loop goes first where there is one core."""
+NICE = 10  # the filter's loop goes first where there is one core
 
 
 @dataclass(frozen=True, slots=True)

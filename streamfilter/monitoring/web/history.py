@@ -17,8 +17,7 @@ from streamfilter.model import DUPLICATES
 from streamfilter.monitoring.metrics import Metrics
 
 EVERY_SECONDS = 10.0
-SAMPLES_MAX = 361
-"""One hour, with both of its ends."""
+SAMPLES_MAX = 361  # one hour, with both of its ends
 RATE_SECONDS, SPAN_SECONDS_MIN = 1.0, 5.0
 """Least time that makes a rate, and a point of a line: a short one shows only batches."""
 

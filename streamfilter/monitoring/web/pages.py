@@ -20,8 +20,7 @@ from streamfilter.monitoring.web.showcase import Showcase, Shown
 from streamfilter.process.health import Health, instance
 from streamfilter.process.logs import MASKER
 
-Answer = tuple[int, str, bytes]
-"""Status code, content type, body."""
+Answer = tuple[int, str, bytes]  # status code, content type, body
 
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 """Pages without texts and ids: they answer under any host name, for probes and scrapes."""

@@ -18,13 +18,10 @@ from streamfilter.process.cures import CURES
 
 LAST_MILLISECOND = 253_402_300_800_000  # the year 10000: no date has a name from then on
 PAIRS_MAX = 12
-TEXT_CHARACTERS_MAX = 2_000
-"""Most characters shown of a text."""
-ORIGINALS_BYTES_MAX = 16 * 1024 * 1024
-"""Most bytes kept of the values of forwarded records."""
+TEXT_CHARACTERS_MAX = 2_000  # most characters shown of a text
+ORIGINALS_BYTES_MAX = 16 * 1024 * 1024  # most bytes kept of the values of forwarded records
 
-Read = Callable[[Record], str | None]
-"""Returns the text of a record; None if it has none."""
+Read = Callable[[Record], str | None]  # returns the text of a record; None if it has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,10 +114,8 @@ class Auditing:
 class Rates:
     """How many arrivals are audited, and how much time that may take."""
 
-    arrivals: float = 0.0
-    """Share of the judged documents that may be chosen, 0 to 1; 0: no audit."""
-    time: float = 0.02
-    """Share of the engine's time that comparing may take."""
+    arrivals: float = 0.0  # share of the judged documents that may be chosen, 0 to 1; 0: no audit
+    time: float = 0.02  # share of the engine's time that comparing may take
 
 
 OFF = Rates()
@@ -130,8 +128,7 @@ class Audit:
         """Begin with an empty sample; *index* is read later, a slice at a time."""
         self._rates = rates
         self._policy, self._index, self._keys_of = policy, index, keys_of
-        self._stored_from = 0
-        """First ordinal that the index held when the last batch was written."""
+        self._stored_from = 0  # first ordinal that the index held when the last batch was written
         self._next = self._sample()
         self._scan: Scan | None = None
 

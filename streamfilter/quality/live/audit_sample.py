@@ -26,8 +26,7 @@ RECORDS_MAX = 400
 """The same of records with fields: a pair of them takes two microseconds, not some nanoseconds."""
 PAYLOAD_MAX = 4_096
 """Bytes of a record that is audited: bounds the memory, and the time of a comparison."""
-BINS = 20
-"""Similarities are counted in 20 ranges of .05."""
+BINS = 20  # similarities are counted in 20 ranges of .05
 
 DOUBTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0)
 """Upper ends of the ranges in which the verdicts' probabilities of being wrong are counted."""
@@ -55,12 +54,9 @@ class Chosen:
     ordinals: I64
     hashes: U64
     kinds: NDArray[np.int8]
-    horizons: I64
-    """Lowest ordinal that was remembered when the arrival was judged."""
-    named: I64
-    """Ordinal of the match that the evidence names first; -1: none."""
-    doubts: F64
-    """Probability of being wrong, as the evidence states it."""
+    horizons: I64  # lowest ordinal that was remembered when the arrival was judged
+    named: I64  # ordinal of the match that the evidence names first; -1: none
+    doubts: F64  # probability of being wrong, as the evidence states it
     contents: Contents
 
     def where(self, rows: I64) -> Chosen:
@@ -90,8 +86,7 @@ class AuditSample:
     limit: int
     most: int = SAMPLE_MAX
     population: Counter[ArrivalKind] = field(default_factory=Counter)
-    uncertain: int = 0
-    """Near-duplicates whose probability of being wrong is above `CERTAIN`."""
+    uncertain: int = 0  # near-duplicates whose probability of being wrong is above `CERTAIN`
     doubted: I64 = field(default_factory=lambda: np.zeros(len(DOUBTS), np.int64))
     parts: list[Chosen] = field(default_factory=list)
     size: int = 0

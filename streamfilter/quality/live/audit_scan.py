@@ -27,8 +27,7 @@ MARGIN = 0.05
 """The similarity of cut sets is an estimate from up to 1,024 tokens; this is four standard errors.
 If it is closer to the threshold, the audit does not know the truth. It reads the samples that the
 verdict read, so it would confirm each verdict."""
-ORIGINALS_MAX = 32
-"""Originals of one missed arrival that are examined for the cause."""
+ORIGINALS_MAX = 32  # originals of one missed arrival that are examined for the cause
 
 CAUSES = ("bands", "full_buckets", "max_candidates", "estimate")
 """Why an arrival was missed, by the original that came closest to a match:
@@ -51,27 +50,21 @@ class Round:
     """Near-duplicates of the population whose evidence leaves doubt: their sets were cut."""
     doubted: I64
     """(len(DOUBTS),) near-duplicates of the population by their probability of being wrong."""
-    limit: int
-    """Arrivals whose hash is at most this were chosen."""
+    limit: int  # arrivals whose hash is at most this were chosen
     hashes: U64
-    kinds: NDArray[np.int8]
-    """(n,) `ArrivalKind` of each chosen arrival."""
+    kinds: NDArray[np.int8]  # (n,) `ArrivalKind` of each chosen arrival
     similarity: F64
     """(n,) similarity of the most similar earlier document; 0: none is similar enough."""
-    equal: Flags
-    """(n,) True where an earlier document has an equal text."""
-    originals: I64
-    """(n,) ordinal of that most similar document; -1: none."""
-    doubts: F64
-    """(n,) probability of being wrong, as the evidence states it."""
+    equal: Flags  # (n,) True where an earlier document has an equal text
+    originals: I64  # (n,) ordinal of that most similar document; -1: none
+    doubts: F64  # (n,) probability of being wrong, as the evidence states it
     named: NDArray[np.int8]
     """(n,) 1: the match that the evidence names is similar, 0: it is not, -1: it was not seen."""
     causes: NDArray[np.int8]
     """(n,) place in `CAUSES` of a missed arrival; -1: not missed, or not known to be."""
     whole: Flags
     """(n,) True where the truth is known: no cut set is within `MARGIN` of the threshold."""
-    comparisons: int
-    """Number of pairs of a chosen arrival and a document before it."""
+    comparisons: int  # number of pairs of a chosen arrival and a document before it
     forgotten: int
     """Documents that the index forgot during the round; an arrival missed because of one of them
     may be overlooked."""

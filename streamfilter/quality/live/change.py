@@ -51,10 +51,8 @@ FIGURES = ("recall", "wrong")
 class ChangeDetector:
     """The state of the test after all pairs so far: two numbers."""
 
-    score: int | None = None
-    """Evidence for a change, 0 to `LIMIT`; None before the first pair."""
-    changes: int = 0
-    """Number of changes detected; the score restarts at 0 after each."""
+    score: int | None = None  # evidence for a change, 0 to `LIMIT`; None before the first pair
+    changes: int = 0  # number of changes detected; the score restarts at 0 after each
 
     def see(self, errors: Iterable[bool]) -> None:
         """Add audited pairs in the order of their arrival."""

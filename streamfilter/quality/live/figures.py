@@ -35,8 +35,7 @@ from streamfilter.similarity.estimators import share_of_families
 
 SAMPLED_MIN, SAMPLED_MAX = 4_000, 40_000
 """Bounds on the chosen arrivals in the window (`_wanted`), if there were so many."""
-WIDTH = 0.05
-"""Wanted width of the interval of recall."""
+WIDTH = 0.05  # wanted width of the interval of recall
 FOUND = 12
 """Upper bound on the misses of a sample in which a few were found: it sets the sample's size."""
 
@@ -77,8 +76,7 @@ class Quality:
     def __init__(self) -> None:
         self.exact = True
         """Whether verdicts rest on whole sets: then every withheld document is rightly withheld."""
-        self.blind = ""
-        """Why the audit cannot know the truth; empty if it can."""
+        self.blind = ""  # why the audit cannot know the truth; empty if it can
         self._window: deque[Round] = deque()
         self.changes = {figure: ChangeDetector() for figure in FIGURES}
         """Tests that detect a change of a figure sooner than the window shows it."""

@@ -49,15 +49,12 @@ from streamfilter.stops import NoRoom, no_room
 OWN, OWN_SHARE = 20, 0.05
 """Shingles that are not common which a document needs to count for those that are: so many, and
 this share of all its shingles."""
-BLOCK = 256
-"""Documents that are read and packed together."""
-COMPARED = 1_000
-"""Documents of a sample that are compared with each other, before and after."""
+BLOCK = 256  # documents that are read and packed together
+COMPARED = 1_000  # documents of a sample that are compared with each other, before and after
 PASSAGES_MAX = 20_000
 """Different passages that are remembered while the most frequent ones are sought."""
 _LENGTH = struct.Struct("<Q")
-WALKS = 3
-"""Walks over the kept sample, after it was read."""
+WALKS = 3  # walks over the kept sample, after it was read
 Advanced = Callable[[int], None]
 Walking = Callable[[int], AbstractContextManager[Advanced]]
 

@@ -9,11 +9,9 @@ from streamfilter.quality.sample.boilerplate import OWN, Boilerplate, CommonPass
 from streamfilter.similarity.text.boilerplate import FEW, SHINGLES_MAX
 from streamfilter.stops import counted
 
-PASSAGES = 12
-"""Passages that are shown."""
+PASSAGES = 12  # passages that are shown
 SHOWN_CHARACTERS = 100
-MOST = 0.5
-"""Share of the documents above which a warning is given."""
+MOST = 0.5  # share of the documents above which a warning is given
 
 
 @dataclass(frozen=True, slots=True)

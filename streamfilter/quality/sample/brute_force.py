@@ -21,8 +21,7 @@ from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.columns import F64, I64, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher
 
-EXAMPLES = 5
-"""Missed pairs that a sample shows."""
+EXAMPLES = 5  # missed pairs that a sample shows
 
 
 @dataclass(frozen=True, slots=True)

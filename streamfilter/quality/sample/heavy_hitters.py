@@ -14,8 +14,7 @@ import numpy as np
 
 from streamfilter.similarity.columns import I64, U64
 
-COUNTERS = 1 << 22
-"""Counters of a sample: 64 MiB, and four times as much while a block is added."""
+COUNTERS = 1 << 22  # counters of a sample: 64 MiB, and four times as much while a block is added
 
 
 class HeavyHitters:

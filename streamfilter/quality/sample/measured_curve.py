@@ -23,11 +23,9 @@ from streamfilter.similarity.columns import F64, distinct
 from streamfilter.similarity.estimators import trials_worth, wilson
 
 BUCKETS = 20
-PAIRS_MAX = 1 << 15
-"""Pairs whose keys are compared at a time."""
+PAIRS_MAX = 1 << 15  # pairs whose keys are compared at a time
 CHANCE = 1 / 256
-STEPS = 1_000
-"""Steps of the theoretical curve; values between them are interpolated."""
+STEPS = 1_000  # steps of the theoretical curve; values between them are interpolated
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import counted
 
-FLOOR = 0.3
-"""Pairs with a lower score are ignored: one equal field of three is .33."""
+FLOOR = 0.3  # pairs with a lower score are ignored: one equal field of three is .33
 
 NO_ROWS = np.zeros(0, np.int64)
 

@@ -24,16 +24,12 @@ from streamfilter.stops import counted
 FLOOR = 0.2
 """Pairs with a lower similarity are ignored: there are too many, and hardly any share a key."""
 
-SEEDS = 8
-"""Number of seeds with which the curve is measured."""
+SEEDS = 8  # number of seeds with which the curve is measured
 
-CLOSE = 0.02
-"""A pair this close to the threshold may fall to either side if a comma changes."""
+CLOSE = 0.02  # a pair this close to the threshold may fall to either side if a comma changes
 
-REACH = 0.1
-"""Largest distance from the threshold to a recommended one."""
-MANY = 3
-"""Fewest pairs close to the threshold for which another threshold is considered."""
+REACH = 0.1  # largest distance from the threshold to a recommended one
+MANY = 3  # fewest pairs close to the threshold for which another threshold is considered
 
 
 @dataclass(frozen=True, slots=True)

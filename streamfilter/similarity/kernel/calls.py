@@ -21,8 +21,7 @@ SPARE_BYTES = 8
 """Spare bytes at the end of a buffer, so that any span can be read eight bytes at a time."""
 UNKNOWN_PAGE = -2
 UTF8_BYTES_MAX = 4
-HASHED_BYTES = 32
-"""Longer spans are hashed by the caller."""
+HASHED_BYTES = 32  # longer spans are hashed by the caller
 
 _KINDS = {"p": ctypes.c_void_p, "i": ctypes.c_int64}
 _NO_BYTES = ctypes.c_char * 0
@@ -52,11 +51,9 @@ class _Normalised(NamedTuple):
 
     buffer: U8
     bounds: I64
-    starts: I64
-    """Of the words: at most one for two bytes, the separators among them."""
+    starts: I64  # of the words: at most one for two bytes, the separators among them
     sizes: I64
-    firsts: I64
-    """The first word of each text."""
+    firsts: I64  # the first word of each text
 
     @classmethod
     def of(cls, size: int, bounds: int) -> _Normalised:

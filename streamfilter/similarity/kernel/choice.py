@@ -29,8 +29,7 @@ class Choice:
     """The kernel's library, or None for numpy."""
 
     library: ctypes.CDLL | None
-    why: str
-    """The library's file, or the reason for numpy."""
+    why: str  # the library's file, or the reason for numpy
 
     @property
     def kernel(self) -> Kernel | None:

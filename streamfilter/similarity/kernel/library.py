@@ -20,8 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("kernel.c")
-SOURCE_DIGEST = "2f84ecc898f58142"
-"""Of the `kernel.c` that is called: `source_digest`."""
+SOURCE_DIGEST = "2f84ecc898f58142"  # of the `kernel.c` that is called: `source_digest`
 
 ARGUMENTS = {
     "ascii": "pipippippppp",

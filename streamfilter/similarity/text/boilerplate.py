@@ -26,8 +26,7 @@ from streamfilter.similarity.columns import U32, U64, Flags
 from streamfilter.similarity.scheme import ALGORITHM, Normalisation, Shingling
 
 MAGIC = b"streamfilter boilerplate 1\n"
-SHINGLES_MAX = 200_000
-"""Shingles of a table. Most sites have some thousand."""
+SHINGLES_MAX = 200_000  # shingles of a table. Most sites have some thousand.
 WORD_BYTES_MAX = 256  # longest word of a table, in bytes: longer ones are data inside a page
 CONTENT_MAX = 64 << 20  # bytes of the unpacked content: what a file may unpack to
 FEW = 8  # a document with fewer shingles left is one that has few left

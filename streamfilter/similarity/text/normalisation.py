@@ -66,8 +66,7 @@ class Spans:
 
     starts: I64
     lengths: I64
-    text_starts: I64
-    """(n + 1,) text i has spans text_starts[i] to text_starts[i + 1]."""
+    text_starts: I64  # (n + 1,) text i has spans text_starts[i] to text_starts[i + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +77,9 @@ class Chunk:
     bounds: I64  # (n + 1,) text i is buffer[bounds[i] : bounds[i + 1] - 1]
     points: U32 | None = None
     """The code points of the buffer without the spare bytes; None if no step needed them yet."""
-    places: I64 | None = None
-    """Where each of them begins in the buffer, and where the last ends."""
+    places: I64 | None = None  # where each of them begins in the buffer, and where the last ends
 
-    words: Spans | None = None
-    """The words of the texts, if the kernel has found them already."""
+    words: Spans | None = None  # the words of the texts, if the kernel has found them already
 
     @classmethod
     def of(cls, made: Normalised) -> Chunk:
