@@ -7,8 +7,6 @@ If the variable is not set, a kill point costs one comparison. The numbers below
 the transactional loop (`engine/transactor.py`).
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -11,8 +11,6 @@ state that a restart would miss. After each change of its partitions it begins a
     5   if verdicts do not come, ask the judge how far it is
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -11,8 +11,6 @@ Step 4 tells a new partition from one whose offsets have expired. If a verdict r
 records were judged and perhaps forwarded: the edge stops, because it would forward them again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

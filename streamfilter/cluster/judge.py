@@ -9,8 +9,6 @@ What the judge cannot use it drops and counts. For each gap it answers with a re
 a hint: if it is lost, an inquiry brings the next one.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

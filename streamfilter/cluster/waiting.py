@@ -4,8 +4,6 @@ Records and verdicts are matched by offset, never by count: a record may be gone
 judged (compaction), and offsets without a record have no verdict.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence

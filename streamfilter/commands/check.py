@@ -3,8 +3,6 @@
 The checks themselves are in ``preflight/``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``streamfilter seed``: documents that were forwarded in the past enter the index."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -12,8 +12,6 @@ These are pure decisions. Every refusal names the ways out. With `--accept-posit
 confirms that the positions are right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

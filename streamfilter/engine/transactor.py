@@ -24,8 +24,6 @@ first, and tries the same batch again only if no task moved. A retriable error r
 same call. Any other error is raised: it needs a new producer, which starts over with step 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

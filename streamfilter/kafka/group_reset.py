@@ -14,8 +14,6 @@ Each step removes what still exists, so a second `reset` completes an interrupte
 that starts in between finds one of these states. Brokers refuse to delete a group with members.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ No process joins the group, no topic is made, and no producer is opened. The cop
 index's files. It is removed at the end, and after a kill by the next dry run.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress

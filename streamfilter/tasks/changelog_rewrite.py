@@ -15,8 +15,6 @@ Example: the index holds batches 0 to 2. The rewrite is [BEGIN], [document 1, ba
 document 2, batch 2], [END, batch 3]. Batch 3 judges no record.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

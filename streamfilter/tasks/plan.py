@@ -1,7 +1,5 @@
 """The settings of a task, and scripts: generators that run long work in pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar

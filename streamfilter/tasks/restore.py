@@ -20,8 +20,6 @@ of an old version have no writer. They are accepted until the first batch with a
 `run` ends at the reader's end; `follow` also applies later commits (`standby.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

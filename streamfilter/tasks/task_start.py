@@ -13,8 +13,6 @@ It runs whole for every new producer. Another process may have replaced the old 
 and then our own counters are wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace

@@ -9,8 +9,6 @@ withhold its duplicates, and all copies would be lost. One that could not be wri
 changelog would be missing after a restore.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

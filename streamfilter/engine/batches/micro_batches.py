@@ -9,8 +9,6 @@ Example: a batch may have 1,000 bytes, and the average record has 400. The first
 records. If they have 500 and 600 bytes, the batch holds the first, and the second one waits.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ Example: a file of five lines, two of them in the index. Its transaction writes 
 position 6, three documents and a batch.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

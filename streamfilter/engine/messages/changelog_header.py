@@ -5,8 +5,6 @@ holds the settings that a restore needs. It is repeated as the first record of a
 begins a window, and it marks both ends of a rewrite.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The figures come from `python -m tests.bench --only index`: batches of 500 documents, 17 keys each.
 """
 
-from __future__ import annotations
-
 import resource
 from dataclasses import dataclass
 

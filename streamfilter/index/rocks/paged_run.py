@@ -1,7 +1,5 @@
 """A sorted run in the database, in pages; and buckets that are rows of their own (format 2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,8 +9,6 @@ alive any more are dropped, one with each later write. After a crash in between,
 that the stored progress does not name. They are dropped when the index is opened again.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence

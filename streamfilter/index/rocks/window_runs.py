@@ -19,8 +19,6 @@ Each run has a Bloom filter in memory, made with it and stored with it. Together
 that were never written. They grow with the index, up to a bound; then the largest are halved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile

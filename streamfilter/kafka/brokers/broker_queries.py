@@ -10,8 +10,6 @@ offsets together with the topic. The id outlives the state directory. A group wi
 older version, or reset by an operator) adopts the topic that exists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime

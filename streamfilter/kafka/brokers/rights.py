@@ -13,8 +13,6 @@ checked. With allow.everyone.if.no.acl.found, a resource without an ACL is open,
 would close it to all others; so none is made.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace

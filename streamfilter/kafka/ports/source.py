@@ -3,8 +3,6 @@
 A record holds the bytes of its message unchanged.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -9,8 +9,6 @@ several processes may do it at once. Without a library, numpy does the work; no 
     python -m streamfilter.similarity.kernel.library    compiles it beside this file
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
