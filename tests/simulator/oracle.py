@@ -13,6 +13,7 @@
 | state     | D            | an index that is not a prefix of the model's                       |
 | ahead     | D            | an index that was written before its transaction was committed     |
 | trimmed   | D            | a changelog that was cut off behind the beginning of a live window |
+| kept      | D            | a document that was refused by an output, and is still remembered  |
 | prefix    | –            | a reader during the faults saw what was not to stay                |
 | stop      | E            | a process that ended with a code it should not                     |
 | refusal   | E            | one that went on where it had to refuse                            |
@@ -22,7 +23,7 @@
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Changes
@@ -92,7 +93,11 @@ def outputs(world: World, topic: str, partition: int) -> list[Outgoing]:
 
 
 def judge_outputs(
-    world: World, history: History, partition: int, segments: Sequence[tuple[int, int]]
+    world: World,
+    history: History,
+    partition: int,
+    segments: Sequence[tuple[int, int]],
+    gone: Set[str] = frozenset(),
 ) -> None:
     """Check one input partition's records in all outputs.
 
@@ -101,6 +106,7 @@ def judge_outputs(
         history: of the task that the partition belongs to.
         partition: of the input, and of each output.
         segments: what was read, from and to: more than one after a rewind.
+        gone: names of records that were removed from the input: they may have come out before.
     """
     wanted = [
         known
@@ -109,7 +115,8 @@ def judge_outputs(
         if p == partition and begin <= offset < end
     ]
     found = {topic: outputs(world, topic, partition) for topic in (UNIQUE, DUPLICATES, DEAD)}
-    have = Counter(_name(record) for records in found.values() for record in records)
+    have = Counter(name_of(record) for records in found.values() for record in records)
+    wanted = [each for each in wanted if each.source.name not in gone - have.keys()]
     for check, what in counted(Counter(each.source.name for each in wanted), have):
         raise Failure(check, what)
     # Who is read again does not match what was forgotten since: not the verdict of then, for some.
@@ -119,13 +126,13 @@ def judge_outputs(
     again = {name for name in twice if world.shape.forgets or _is_vague(by_name[name], history)}
     for topic, records in found.items():
         for record in records:
-            name = _name(record)
+            name = name_of(record)
             want, vague = by_name[name], name in again
             if wrong := difference(topic, record, want, history.expected, again=vague):
                 raise Failure(wrong[0], f"{name} {wrong[1]}")
     for topic, records in found.items():
         order = [each.source.name for each in wanted if each.topic == topic]
-        if not again and [_name(record) for record in records] != order:
+        if not again and [name_of(record) for record in records] != order:
             raise Failure("order", f"{topic}/{partition} is not in the order of {order}")
 
 
@@ -139,7 +146,7 @@ def _is_vague(want: Expected, history: History) -> bool:
     return judged and want.horizon < oldest.first_ordinal
 
 
-def _name(record: Outgoing) -> str:
+def name_of(record: Outgoing) -> str:
     """Return which input a record was."""
     return (dict(record.headers)["h"] or b"").decode()
 

@@ -51,6 +51,8 @@ class Story:
         """Where an operator moved the group, from and to, by partition."""
         self.skipped: dict[tuple[int, int], int] = {}
         """(partition, from) → to: jumps that an operator accepted."""
+        self.gone: set[str] = set()
+        """Names of records that were removed from the input after their verdict."""
         self.accept = self._ending = False
         self.left = self.shape.documents
         self._families = self.world.rng.choice((1, 2, 4, 10))
@@ -261,13 +263,20 @@ class Story:
         self.watcher.check_prefix()
         for task in range(self.shape.tasks):
             changelog = self.world.broker.topics[CHANGELOG][task]
-            history = truth(self.shape, self.skipped).follow(changelog, self._judged())
+            history = truth(self.shape, self.skipped, self.refused)
+            self.history = history.follow(changelog, self._judged())
             for p in self.partitions_of(task):
-                oracle.judge_outputs(self.world, history, p, list(self._segments(p)))
+                segments = list(self._segments(p))
+                oracle.judge_outputs(self.world, history, p, segments, self.gone)
             for process in self.processes:
                 disk = process.disks[task]
                 then = history.standing_at(disk.index.progress.next_batch)
                 oracle.judge_disk(disk, then, changelog.start)
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """Return the names of records that outputs refuse after their verdict."""
+        return frozenset()
 
     def _judged(self) -> dict[int, list[Input]]:
         """Return the inputs; some outputs refuse records of the far future, and so their kind."""
@@ -291,7 +300,9 @@ class Story:
         yield begin, self.position(p)
 
 
-def truth(shape: Shape, skipped: Mapping[tuple[int, int], int]) -> History:
+def truth(
+    shape: Shape, skipped: Mapping[tuple[int, int], int], refused: frozenset[str] = frozenset()
+) -> History:
     """Return the history of a task in a world of this *shape*."""
     settings = Settings(
         threshold=THRESHOLD,
@@ -300,7 +311,8 @@ def truth(shape: Shape, skipped: Mapping[tuple[int, int], int]) -> History:
         known_id="update" if shape.updates else "judge",
     )
     retention = shape.retentions[0] if len(shape.retentions) == 1 else None
-    return History(partial(_arrivals, shape.digests), settings, retention, skipped)
+    arrivals = partial(_arrivals, shape.digests)
+    return History(arrivals, settings, retention, skipped, refused)
 
 
 def _arrivals(digests: tuple[str, ...], inputs: Sequence[Input]) -> Iterator[Arrival]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from streamfilter.matching.blocking import forgetting
@@ -81,6 +81,8 @@ class History:
     """What was in force all the time; None: it was changed."""
     skipped: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(partition, from) → to, where an operator accepted a jump."""
+    refused: frozenset[str] = frozenset()
+    """Names of records that outputs refuse after their verdict: a judge forgets them then."""
     law: Law = field(init=False)
     batches: list[Batch] = field(default_factory=list, init=False)
     expected: dict[Place, Expected] = field(default_factory=dict, init=False)
@@ -107,7 +109,7 @@ class History:
         """Return what it was after so many batches: documents that went since are in it."""
         if not self._forgetful or batches == len(self.batches) or self._again is None:
             return self
-        then = History(self.arrivals, self.settings, self.retention, self.skipped)
+        then = History(self.arrivals, self.settings, self.retention, self.skipped, self.refused)
         self._again(then, batches)
         return then
 
@@ -145,7 +147,7 @@ class History:
 
     def _judge(self, batch: Batch, inputs: Mapping[int, Sequence[Input]]) -> list[int]:
         """Let the law judge a batch; return which documents it forgets."""
-        gone = self._forget_in_part(batch, inputs)
+        gone = self._forget_without_records(batch, inputs)
         aging = Aging(batch, self.batches, self.law, self.retention)
         records: list[Input] = []
         for p, (begin, end) in sorted(batch.spans.items()):
@@ -161,18 +163,27 @@ class History:
             if each.kind in self._forgetting:
                 gone += self.law.forget_id(*self._names.get(each.id, ()), scope=each.scope)
             order = batch.number, *each.place
-            self.expected[each.place] = self._expect(each, order, aging, arrivals)
+            expected = self._expect(each, order, aging, arrivals)
+            if each.name in self.refused:
+                expected = replace(expected, topic=DEAD, verdict="refused", matches=())
+            self.expected[each.place] = expected
         aging.end()
         return gone
 
-    def _forget_in_part(self, batch: Batch, inputs: Mapping[int, Sequence[Input]]) -> list[int]:
-        """Take away what a batch without records forgets, for a tombstone that comes next.
+    def _forget_without_records(
+        self, batch: Batch, inputs: Mapping[int, Sequence[Input]]
+    ) -> list[int]:
+        """Take away what a batch without records forgets: what was refused, or a tombstone's.
 
-        That names more than `FORGET_MAX` documents, and the batch forgets the oldest.
+        The tombstone comes next. It names more than `FORGET_MAX` documents, and the batch forgets
+        the oldest.
         """
         judged = any(begin < end for begin, end in batch.spans.values())
         if judged or not batch.forgotten:
             return []
+        names = [self.law.documents[o].id for o in batch.forgotten if o in self.law.documents]
+        if len(names) == len(batch.forgotten) and self.refused.issuperset(names):
+            return self.law.forget_id(*names)
         coming, (oldest, *_) = [], windows_at(self.batches)
         for p, (begin, _) in batch.spans.items():
             following = next((each for each in inputs[p] if each.place[1] >= begin), None)

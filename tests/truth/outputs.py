@@ -46,7 +46,8 @@ def difference(
     for _, _, _, at in matches:
         if at not in expected or expected[at].order >= want.order:
             return "later", f"was matched with {at}, which is not earlier"
-        if expected[at].topic != UNIQUE:
+        # What was refused after its verdict is stored until the judge forgets it.
+        if expected[at].topic != UNIQUE and expected[at].verdict != "refused":
             return "withheld", f"was matched with {at}, which was not forwarded"
         if expected[at].ordinal < want.horizon and not again:
             return "forgotten", f"was matched with {at}, which was forgotten"

@@ -1,5 +1,27 @@
-"""Bugs planted into edges and judge, to see that the oracle sees them."""
+"""Bugs planted into edges and judge, to see that the oracle sees them.
 
+`test_edges.test_a_bug_planted_into_edges_or_judge_is_caught` finds each of them:
+
+| bug                                                  | function                                 |
+|------------------------------------------------------|------------------------------------------|
+| acceptance by offset instead of by range             | offsets_before_the_next_count            |
+| a gap is accepted                                    | a_gap_is_accepted                        |
+| verdict and next offset in two transactions          | verdicts_come_with_the_next_transaction  |
+| a resume is obeyed twice, or from before it          | each_resume_is_obeyed                    |
+| no inquiry after the last range                      | no_inquiry                               |
+| an edge starts at the input's committed offset       | an_edge_starts_behind_markers            |
+| a new edge signs before its first commit             | a_new_edge_signs_before_its_first_commit |
+| a resume outside of the opening transaction          | a_resume_outside_of_the_opening_…        |
+| a verdict is applied twice after a rebalance         | a_verdict_is_applied_twice               |
+| records matched to verdicts by count across a hole   | records_are_matched_by_count             |
+| a partition is committed after it was lost           | a_lost_partition_is_kept                 |
+| a zombie edge is not fenced                          | a_zombie_is_not_fenced                   |
+| waiting records are kept over a revoke               | waiting_records_survive_a_revoke         |
+| a retraction is lost: at the edge, or at the judge   | a_retraction_is_lost, …_not_carried_out  |
+| a repeated range is judged as a re-read              | a_repeated_range_is_judged_as_a_reread   |
+"""
+
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +34,7 @@ from streamfilter.cluster.acceptance import Acceptance, acceptance
 from streamfilter.cluster.ranges import VerdictRange, encode_verdicts
 from streamfilter.engine.ports import Member, Moves, Outgoing
 from tests.simulator.edges.world import VERDICTS, EdgeWorld
+from tests.simulator.world import FAULTS, OUTPUTS
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -26,6 +49,23 @@ class Planted:
     @property
     def name(self) -> str:
         return self.plant.__name__
+
+
+def _worlds(
+    patch: pytest.MonkeyPatch, *, refusing: bool = False, loss: float | None = None, **rates: float
+) -> None:
+    """Let faults happen at these *rates* in every world; if it is *refusing*, no others do."""
+    real = EdgeWorld.__post_init__
+
+    def changed(self: Any) -> None:
+        real(self)
+        self.shape = replace(self.shape, rates=self.shape.rates | rates)
+        if refusing:
+            rare = dict.fromkeys(FAULTS, 0.0) | rates
+            self.shape = replace(self.shape, strict=OUTPUTS, odd=0.3, rates=rare)
+        self.loss = self.loss if loss is None else loss
+
+    patch.setattr(EdgeWorld, "__post_init__", changed)
 
 
 def offsets_before_the_next_count(patch: pytest.MonkeyPatch) -> None:
@@ -92,14 +132,7 @@ def an_edge_starts_behind_markers(patch: pytest.MonkeyPatch) -> None:
 
 def a_new_edge_signs_before_its_first_commit(patch: pytest.MonkeyPatch) -> None:
     """Its position behind the resume is not committed."""
-
-    real = EdgeWorld.__post_init__
-
-    def crashing(self: Any) -> None:
-        real(self)
-        self.shape = replace(self.shape, rates=self.shape.rates | {"crash": 0.05})
-
-    patch.setattr(EdgeWorld, "__post_init__", crashing)
+    _worlds(patch, crash=0.05)
 
     def commit(self: Any, *_: Any) -> Iterator[Any]:
         return iter(())
@@ -182,6 +215,50 @@ def waiting_records_survive_a_revoke(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(edge_start.EdgeStart, "run", run)
 
 
+def records_are_matched_by_count(patch: pytest.MonkeyPatch) -> None:
+    """The next record gets the next outcome, although a record between them is gone."""
+
+    def match(found: Any, verdicts: VerdictRange, records: Any, at: int) -> int:
+        for row, outcome in enumerate(verdicts.outcomes):
+            if at == len(records):
+                break
+            if row in verdicts.ids:
+                found.ids[len(found.records)] = verdicts.ids[row]
+            found.records.append(records[at])
+            found.outcomes.append(outcome)
+            at += 1
+        return at
+
+    patch.setattr(waiting, "_match", match)
+
+
+def a_retraction_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """The dead letter is committed before the retraction was delivered."""
+    _worlds(patch, refusing=True, loss=0.3)
+    real = signing.Signing.retract
+
+    def retract(self: Any, places: Any) -> bool:
+        real(self, places)
+        return True
+
+    patch.setattr(signing.Signing, "retract", retract)
+
+
+def a_retraction_is_read_and_not_carried_out(patch: pytest.MonkeyPatch) -> None:
+    """The judge commits its offset with a batch that does not forget the document."""
+    _worlds(patch, refusing=True, evict=0.1, rebalance=0.1)
+    real = judge.SketchLog.beside
+
+    def beside(self: Any, positions: dict[int, int]) -> dict[int, int]:
+        kept, self.retracted = self.retracted, deque()
+        try:
+            return real(self, positions)
+        finally:
+            self.retracted = kept
+
+    patch.setattr(judge.SketchLog, "beside", beside)
+
+
 PLANTED = (
     Planted(offsets_before_the_next_count, ("changelog", "stop", "stuck")),
     Planted(a_gap_is_accepted, ("stuck", "stop", "lost", "changelog")),
@@ -196,4 +273,7 @@ PLANTED = (
     Planted(a_lost_partition_is_kept, ("doubled", "stuck")),
     Planted(a_zombie_is_not_fenced, ("doubled",)),
     Planted(waiting_records_survive_a_revoke, ("doubled", "stuck", "lost")),
+    Planted(records_are_matched_by_count, ("misjudged", "lost", "doubled")),
+    Planted(a_retraction_is_lost, ("kept",)),
+    Planted(a_retraction_is_read_and_not_carried_out, ("kept",)),
 )

@@ -18,7 +18,7 @@ from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from tests.simulator.cluster.log import INPUT, SimSink, SimSource
 from tests.simulator.cluster.membership import SimClock, SimMembership
-from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS, EdgeWorld
+from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS, EdgeWorld, retracts
 from tests.simulator.process import LATENCY, Process, Teller
 from tests.simulator.world import Life
 
@@ -49,7 +49,8 @@ class SimSigner:
                 number, message = queue.popleft()
                 if world.loses_range():
                     world.tell(self.life.name, f"a sketch range of {p} is lost")
-                    self.done[number] = world.rng.choice((-1, 0))
+                    # An acknowledged retraction that is lost is a limit: no one can find it out.
+                    self.done[number] = -1 if retracts(message) else world.rng.choice((-1, 0))
                     if self.done[number] == 0:  # acknowledged, and lost
                         self.done[number] = world.broker.topics[SKETCHES][p].append(message)
                         world.broker.topics[SKETCHES][p].cells[-1].marker = True

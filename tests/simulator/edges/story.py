@@ -10,7 +10,13 @@ from tests.simulator.edges.process import EdgeProcess, JudgeProcess
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS, EdgeWorld
 from tests.simulator.process import Process
 from tests.simulator.story import Story
-from tests.truth.changelog import Failure
+from tests.truth.changelog import Failure, windows_at
+from tests.truth.history import DEAD, Input
+
+TURNS_ALONE = 20
+"""Of judges without an edge."""
+ROUNDS_AFTER = 60
+"""In which judges forget what was refused last: no position says when they have."""
 
 
 class EdgeStory(Story):
@@ -46,10 +52,13 @@ class EdgeStory(Story):
         """Live the story, and judge it."""
         self._open()
         self.world.tell("world", f"{self.shape}, {self.world.loss} of ranges lost")
-        for _ in range(self.shape.steps * 3):
+        # Each refused record takes an edge some transactions, and new producers.
+        for _ in range(self.shape.steps * (9 if self.shape.strict else 3)):
             self.step()
             if self.chance.random() < 0.02:
                 self.chance.choice((self._retention, self._evict, self._rebalance, self._fence))()
+            if self.chance.random() < 0.01:
+                self._compact()
         self.finish()
         self.judge()
 
@@ -62,7 +71,8 @@ class EdgeStory(Story):
     def _retention(self) -> None:
         """Sketch ranges expire, read or not."""
         partition: Partition = self.chance.choice(self.world.broker.topics[SKETCHES])
-        if not partition.open:
+        number = self.world.broker.topics[SKETCHES].index(partition)
+        if not partition.open and not self.world.retractions(number):
             self.world.tell("broker", f"removes all of {partition.name}")
             partition.start = partition.end
             self.world.drops["lost"] += 1
@@ -83,17 +93,62 @@ class EdgeStory(Story):
             self.world.tell("broker", f"fences {tid} for a stranger")
             self.world.broker.init(tid)
 
+    def _compact(self) -> None:
+        """All edges are away; records that the judge has decided on are removed meanwhile."""
+        self.world.tell("operator", "kills all edges")
+        for edge in self.edges:
+            if edge.life is not None:
+                self.world.kill(edge.life)
+                edge.life = edge.service = None
+        for _ in range(TURNS_ALONE):
+            if free := [judge for judge in self.judges if judge.free]:
+                self.chance.choice(free).turn()
+        broker = self.world.broker
+        for p, known in self.inputs.items():
+            begin, end = self.position(p), broker.offsets.get(p, 0)
+            for each in known:
+                offset = each.place[1]
+                if begin <= offset < end and self.chance.random() < 0.5:
+                    self.world.tell("broker", f"removes {offset} of {INPUT}/{p}")
+                    broker.topics[INPUT][p].cells[offset].marker = True
+                    self.gone.add(each.name)
+
+    def _let_standbys_catch_up(self) -> None:
+        for _ in range(ROUNDS_AFTER if self.refused else 0):
+            self.round()
+        super()._let_standbys_catch_up()
+
     # Positions.
 
     def position(self, p: int) -> int:
         """Return where the edges stand: what lies before was forwarded."""
         return self.world.broker.offsets.get((EDGES, INPUT, p), 0)
 
+    @property
+    def refused(self) -> frozenset[str]:
+        known = super()._judged().values()
+        return frozenset(one.name for each in known for one in each if one.kind == "refused")
+
+    def _judged(self) -> dict[int, list[Input]]:
+        """Return the inputs as the judge knows them: an output's refusal comes later."""
+        return self.inputs
+
     def judge(self) -> None:
         super().judge()
+        self._judge_refused()
         counts = self.world.drops
         if counts["edge_signed_again_total"] > counts["lost"]:
             raise Failure("again", f"more is signed again than was lost: {dict(counts)}")
+
+    def _judge_refused(self) -> None:
+        """Check that nothing is remembered of what was refused, and so not forwarded."""
+        history, out = self.history, set[str]()
+        oldest, *_ = windows_at(history.batches)
+        for p in self.inputs:
+            out |= {oracle.name_of(each) for each in oracle.outputs(self.world, DEAD, p)}
+        for ordinal, document in history.law.documents.items():
+            if ordinal >= oldest.first_ordinal and document.id in self.refused & out:
+                raise Failure("kept", f"{document.id} was refused, and is document {ordinal}")
 
 
 run = partial(story.run, kind=EdgeStory)

@@ -4,8 +4,10 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from tests.simulator.cluster.group import Group
-from tests.simulator.world import World
+from tests.simulator.world import OUTPUTS, World
 
 SKETCHES, VERDICTS, EDGES = "sketches", "verdicts", "edge"
 LOSSES = (0.0, 0.0, 0.05, 0.15)
@@ -30,8 +32,8 @@ class EdgeWorld(World):
             tasks=1,
             several=False,
             seeds=0,
-            strict=(),
-            odd=0.0,
+            strict=OUTPUTS if self.losses.random() < 0.3 else (),
+            odd=self.losses.choice((0.1, 0.3)),
             thin=None,
             template=False,
         )
@@ -45,6 +47,12 @@ class EdgeWorld(World):
         self.drops["lost"] += lost
         return lost
 
+    def retractions(self, p: int) -> bool:
+        """Return whether the judge has still to read a retraction of partition *p*."""
+        partition = self.broker.topics[SKETCHES][p]
+        begin = max(partition.start, self.broker.offsets.get(("judge", SKETCHES, p), 0))
+        return any(retracts(each) for _, each in partition.committed(begin))
+
     def counted(self, name: str, count: int) -> None:
         """Count what edges count."""
         self.drops[name] += count
@@ -54,3 +62,8 @@ class EdgeWorld(World):
         self.drops[reason] += 1
         if self.trace:
             self.tell(who, f"  drops a range: {reason}")
+
+
+def retracts(message: bytes) -> bool:
+    """Return whether a sketch range asks to forget what was refused: its last field says so."""
+    return bool(msgspec.msgpack.decode(message[2:])[-1])
