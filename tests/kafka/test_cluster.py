@@ -1,14 +1,19 @@
 """Edges and a judge on a real broker, held to a single process that gets the same records."""
 
 import random
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from streamfilter import cli
+from streamfilter.demo.running_filter import Child
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.killpoints import VARIABLE
 from tests.faults.judging.expected import history_of
@@ -17,6 +22,7 @@ from tests.faults.judging.recording import record_run
 from tests.kafka.story import bytes_of, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
+from tests.support.texts import TEXTS
 from tests.support.topics import ANY_TIME, Input, alter_topic, end_offsets, header, produce
 
 pytestmark = pytest.mark.slow
@@ -30,12 +36,12 @@ def start(stage: Stage, role: str, name: str = "", **more: Any) -> FilterProcess
     return stage.start(state=f"{role}{name}", arguments=["--role", role], **CLUSTER, **more)
 
 
-def forwarded(stage: Stage, partitions: int) -> dict[int, int]:
-    """Return the input offsets up to which the edges have forwarded."""
+def committed(stage: Stage, topic: str, partitions: int) -> dict[int, int]:
+    """Return the edges' offsets of a *topic*."""
     group = {"bootstrap.servers": stage.bootstrap, "group.id": f"{stage.group}.edge"}
     consumer = Consumer(group)
     try:
-        spots = [TopicPartition(stage.input, p) for p in range(partitions)]
+        spots = [TopicPartition(topic, p) for p in range(partitions)]
         return {each.partition: each.offset for each in consumer.committed(spots, timeout=30)}
     finally:
         consumer.close()
@@ -45,7 +51,7 @@ def drain(stage: Stage, lively: Sequence[FilterProcess]) -> None:
     """Wait until the edges have forwarded everything; none of *lively* may end."""
     ends = end_offsets(stage.bootstrap, stage.input)
     deadline = time.monotonic() + WAIT_SECONDS
-    while any((at := forwarded(stage, len(ends)))[p] < end for p, end in ends.items()):
+    while any((at := committed(stage, stage.input, len(ends)))[p] < end for p, end in ends.items()):
         for process in lively:
             assert process.child.exit_code is None, process.told("ended")
         assert time.monotonic() < deadline, lively[-1].told(f"{at} of {ends}")
@@ -91,44 +97,105 @@ def test_kills_of_edges_and_judges_change_no_verdict(make_stage: Make) -> None:
     assert judge(record_run(stage), {0: history}, whole=True) == []
 
 
-def test_one_process_becomes_a_cluster_and_one_process_again(
-    make_stage: Make,
-) -> None:
-    """Its index and changelog go with it, and it refuses to begin while an edge owes records."""
-    story = records(texts(random.Random(9), 300))
-    alone, stage = make_stage(), make_stage()
-    alone.produce(story)
-    alone.run()
-    stage.produce(story[:100])
-    stage.run(state="judge")
-    stage.produce(story[100:200])
-    judging = start(stage, "judge")
-    edge = start(stage, "edge")
-    drain(stage, [judging, edge])
-    assert edge.terminate() == 0, edge.told("did not end well")
-    stage.produce(story[200:])
-    dying = start(stage, "edge", environment={VARIABLE: "transaction.begun"})
-    assert dying.wait_for_exit() == -9, dying.told("did not die")
-    assert judging.terminate() == 0, judging.told("did not end well")
-    assert "have forwarded" in stage.refused(state="judge")
-    judging, second = start(stage, "judge"), start(stage, "edge")
-    drain(stage, [judging, second])
-    for process in (second, judging):
-        assert process.terminate() == 0, process.told("did not end well")
-    more = records(texts(random.Random(10), 200), first=300)
-    for part in (more[:100], more[100:]):
-        alone.produce(part)
-        alone.run()
-    stage.produce(more[:100])
-    assert "a judge worked in group" in stage.run(state="judge")
-    log = stage.run(state="judge")  # the edges' offsets are behind for ever, and owe nothing
-    assert "a judge worked in group" not in log
-    stage.produce(more[100:])
-    judging, third = start(stage, "judge"), start(stage, "edge")  # behind a hole of verdicts
+def typed(command: str) -> list[str]:
+    """Return the words of a *command* behind F, which deploy/README.md has in its steps."""
+    text = TEXTS["deploy/README.md"].partition("### Edges and a judge")[2].partition("### ")[0]
+    assert f"`{command}`" in text
+    return command.partition(" F")[2].split()
+
+
+def topics_of(stage: Stage) -> Collection[str]:
+    return AdminClient({"bootstrap.servers": stage.bootstrap}).list_topics(timeout=30).topics
+
+
+def owed(stage: Stage) -> int:
+    """Return the lag of the edges on the verdicts."""
+    verdicts = f"{stage.group}.verdicts"
+    at = committed(stage, verdicts, 2)
+    return sum(end - max(0, at[p]) for p, end in end_offsets(stage.bootstrap, verdicts).items())
+
+
+def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -> None:
+    """The README's commands, with a kill -9 in each step."""
+    stage = make_stage(partitions=2)
+    story = iter(records(texts(random.Random(9), 700), partitions=2))
+    alone, judges, edges, check = map(
+        typed,
+        (
+            "streamfilter run --config F",
+            "streamfilter run --config F --role judge",
+            "streamfilter run --config F --role edge",
+            "streamfilter check --config F --connect --apply",
+        ),
+    )
+
+    def feed() -> None:
+        stage.produce(islice(story, 100))
+
+    def begin(words: list[str], at: str = "", name: str = "") -> FilterProcess:
+        """Start what is typed; with *at*, return when it has killed itself there."""
+        more = CLUSTER if words else {"kafka": CLUSTER["kafka"]}
+        environment = {VARIABLE: at} if at else {}
+        process = stage.start(
+            state=f"edge{name}" if words is edges else "index",
+            arguments=words,
+            environment=environment,
+            **more,
+        )
+        if at:
+            assert process.wait_for_exit() == -9, process.told("did not die")
+        return process
+
+    def kill(process: FilterProcess) -> None:
+        process.child.kill()
+        process.wait_for_exit()
+
+    feed()
+    begin(alone, "transaction.flushed")
+    feed()
+    config = str(stage.configuration(state="index", **CLUSTER))
+    command = [sys.executable, "-m", "streamfilter", "check", "--config", config, *check]
+    checking = Child(command, log=stage.directory / "check.log")
+    while checking.exit_code is None and f"{stage.group}.sketches" not in topics_of(stage):
+        time.sleep(0.05)
+    checking.kill()
+    assert cli.main(command[3:]) == 0
+    begin(judges, "transaction.begun")
+    judging = begin(judges)
+    begin(edges, "start.assigned")
+    begin(edges, "transaction.producing")
+    forwarding = begin(edges), begin(edges, name="2")
+    feed()
+    drain(stage, [judging, *forwarding])
+
+    for each in forwarding:
+        kill(each)
+    feed()
+    begin(edges, "transaction.begun")  # its records have a verdict
+    kill(judging)
+    feed()  # these have none
+    refused = begin(alone)
+    assert refused.wait_for_exit() == 78, refused.told("did not refuse")
+    assert "have forwarded" in refused.log.read_text()
+    begin(edges, "transaction.offsets")
+    last = begin(edges)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while owed(stage):
+        assert time.monotonic() < deadline, last.told(f"{owed(stage)} are left")
+        time.sleep(0.2)
+    kill(last)
+    begin(alone, "start.committed")
+    assert "a judge worked in group" in stage.end(begin(alone))
+    feed()  # the edges' offsets are behind for ever, and owe nothing
+    assert "a judge worked in group" not in stage.end(begin(alone))
+
+    feed()
+    judging, third = begin(judges), begin(edges)  # behind a hole of verdicts
     drain(stage, [judging, third])
     for process in (third, judging):
         assert process.terminate() == 0, process.told("did not end well")
-    assert bytes_of(stage) == bytes_of(alone)
+    history = history_of(stage.scheme(), read_seed(stage.directory / "seed"))
+    assert judge(record_run(stage), {0: history}, whole=True) == []
 
 
 def test_a_lost_topic_of_sketches_and_a_hostile_range_are_worked_through(make_stage: Make) -> None:
