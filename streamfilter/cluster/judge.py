@@ -255,8 +255,8 @@ class VerdictWriter:
         self._forgets = 0  # retractions in the open transaction
 
     def begin(self, layout: Layout, mark: bytes) -> None:
-        """Name the index by *mark* from now on."""
-        self._log.mark = mark
+        """Name the index by *mark* from now on; forget what an aborted transaction held."""
+        self._log.mark, self._sent, self._forgets = mark, {}, 0
 
     def retracts(self, index: Index) -> I64:
         """Return the ordinals of documents whose records an output refused."""
