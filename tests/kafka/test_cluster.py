@@ -3,7 +3,7 @@
 import random
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -104,10 +104,6 @@ def typed(command: str) -> list[str]:
     return command.partition(" F")[2].split()
 
 
-def topics_of(stage: Stage) -> Collection[str]:
-    return AdminClient({"bootstrap.servers": stage.bootstrap}).list_topics(timeout=30).topics
-
-
 def owed(stage: Stage) -> int:
     """Return the lag of the edges on the verdicts."""
     verdicts = f"{stage.group}.verdicts"
@@ -115,82 +111,95 @@ def owed(stage: Stage) -> int:
     return sum(end - max(0, at[p]) for p, end in end_offsets(stage.bootstrap, verdicts).items())
 
 
-def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -> None:
-    """The README's commands, with a kill -9 in each step."""
-    stage = make_stage(partitions=2)
-    story = iter(records(texts(random.Random(9), 700), partitions=2))
-    alone, judges, edges, check = map(
-        typed,
-        (
-            "streamfilter run --config F",
-            "streamfilter run --config F --role judge",
-            "streamfilter run --config F --role edge",
-            "streamfilter check --config F --connect --apply",
-        ),
-    )
+ALONE = typed("streamfilter run --config F")
+JUDGE = typed("streamfilter run --config F --role judge")
+EDGE = typed("streamfilter run --config F --role edge")
+CHECK = typed("streamfilter check --config F --connect --apply")
 
-    def feed() -> None:
-        stage.produce(islice(story, 100))
 
-    def begin(words: list[str], at: str = "", name: str = "") -> FilterProcess:
+class Typing:
+    """Types commands on one stage, whose processes are killed."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self._story = iter(records(texts(random.Random(9), 700), partitions=2))
+
+    def feed(self) -> None:
+        self.stage.produce(islice(self._story, 100))
+
+    def begin(self, words: list[str], at: str = "", name: str = "") -> FilterProcess:
         """Start what is typed; with *at*, return when it has killed itself there."""
-        more = CLUSTER if words else {"kafka": CLUSTER["kafka"]}
-        environment = {VARIABLE: at} if at else {}
-        process = stage.start(
-            state=f"edge{name}" if words is edges else "index",
+        process = self.stage.start(
+            state=f"edge{name}" if words is EDGE else "index",
             arguments=words,
-            environment=environment,
-            **more,
+            environment={VARIABLE: at} if at else {},
+            **(CLUSTER if words else {"kafka": CLUSTER["kafka"]}),
         )
         if at:
             assert process.wait_for_exit() == -9, process.told("did not die")
         return process
 
-    def kill(process: FilterProcess) -> None:
+    def make_topics(self) -> None:
+        """Type the check that makes the topics, and kill it once the first one exists."""
+        config = str(self.stage.configuration(state="index", **CLUSTER))
+        command = [sys.executable, "-m", "streamfilter", "check", "--config", config, *CHECK]
+        checking = Child(command, log=self.stage.directory / "check.log")
+        admin = AdminClient({"bootstrap.servers": self.stage.bootstrap})
+        sketches = f"{self.stage.group}.sketches"
+        while checking.exit_code is None and sketches not in admin.list_topics(timeout=30).topics:
+            time.sleep(0.05)
+        checking.kill()
+        assert cli.main(command[3:]) == 0
+
+    def wait_for_no_lag(self, edge: FilterProcess) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while owed(self.stage):
+            assert time.monotonic() < deadline, edge.told(f"{owed(self.stage)} are left")
+            time.sleep(0.2)
+
+
+def kill(*processes: FilterProcess) -> None:
+    for process in processes:
         process.child.kill()
         process.wait_for_exit()
 
+
+def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -> None:
+    """The README's commands, with a kill -9 in each step."""
+    stage = make_stage(partitions=2)
+    typing = Typing(stage)
+    feed, begin = typing.feed, typing.begin
     feed()
-    begin(alone, "transaction.flushed")
+    begin(ALONE, "transaction.flushed")
     feed()
-    config = str(stage.configuration(state="index", **CLUSTER))
-    command = [sys.executable, "-m", "streamfilter", "check", "--config", config, *check]
-    checking = Child(command, log=stage.directory / "check.log")
-    while checking.exit_code is None and f"{stage.group}.sketches" not in topics_of(stage):
-        time.sleep(0.05)
-    checking.kill()
-    assert cli.main(command[3:]) == 0
-    begin(judges, "transaction.begun")
-    judging = begin(judges)
-    begin(edges, "start.assigned")
-    begin(edges, "transaction.producing")
-    forwarding = begin(edges), begin(edges, name="2")
+    typing.make_topics()
+    begin(JUDGE, "transaction.begun")
+    judging = begin(JUDGE)
+    begin(EDGE, "start.assigned")
+    begin(EDGE, "transaction.producing")
+    forwarding = begin(EDGE), begin(EDGE, name="2")
     feed()
     drain(stage, [judging, *forwarding])
 
-    for each in forwarding:
-        kill(each)
+    kill(*forwarding)
     feed()
-    begin(edges, "transaction.begun")  # its records have a verdict
+    begin(EDGE, "transaction.begun")  # its records have a verdict
     kill(judging)
     feed()  # these have none
-    refused = begin(alone)
+    refused = begin(ALONE)
     assert refused.wait_for_exit() == 78, refused.told("did not refuse")
     assert "have forwarded" in refused.log.read_text()
-    begin(edges, "transaction.offsets")
-    last = begin(edges)
-    deadline = time.monotonic() + WAIT_SECONDS
-    while owed(stage):
-        assert time.monotonic() < deadline, last.told(f"{owed(stage)} are left")
-        time.sleep(0.2)
+    begin(EDGE, "transaction.offsets")
+    last = begin(EDGE)
+    typing.wait_for_no_lag(last)
     kill(last)
-    begin(alone, "start.committed")
-    assert "a judge worked in group" in stage.end(begin(alone))
+    begin(ALONE, "start.committed")
+    assert "a judge worked in group" in stage.end(begin(ALONE))
     feed()  # the edges' offsets are behind for ever, and owe nothing
-    assert "a judge worked in group" not in stage.end(begin(alone))
+    assert "a judge worked in group" not in stage.end(begin(ALONE))
 
     feed()
-    judging, third = begin(judges), begin(edges)  # behind a hole of verdicts
+    judging, third = begin(JUDGE), begin(EDGE)  # behind a hole of verdicts
     drain(stage, [judging, third])
     for process in (third, judging):
         assert process.terminate() == 0, process.told("did not end well")
