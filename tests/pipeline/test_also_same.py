@@ -1,10 +1,7 @@
-"""Fields that alone make documents the same: `verify.also_same`. Random streams with tombstones,
-updates and windows are in `test_forgetting.py`."""
+"""Fields that alone make documents the same: `verify.also_same`; `forgetting/test_one_at_a_time.py`
+has random streams."""
 
 from __future__ import annotations
-
-import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +15,6 @@ from streamfilter.matching.batch import Prepared, Rules, decide
 from streamfilter.matching.blocking.forgetting import FORGET_MAX
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.explanation import beside, explain
-from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.matching.search import candidates_of, compared, search
 from streamfilter.matching.verdict.decision import Fate
@@ -26,42 +22,11 @@ from streamfilter.model import Reason, Record, Source, Unjudged, Verdict
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.stops import ConfigError
-from tests.pipeline.test_sequential_model import SEED, batch_of, plain, run_in_batches, stream
-from tests.support.arrivals import arrival
+from tests.pipeline.test_sequential_model import SEED, batch_of, plain, run_in_batches
 
 BOTH = Scheme(16, 6, digests=("also /guid", "also /url"))
 SKETCHER = Sketcher(BOTH, seed=SEED)
 DAY = 86_400_000
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_verdicts_and_their_repetition_equal_the_sequential_model(seed):
-    rng = random.Random(seed)
-    texts = stream(rng, 250)
-    values = [tuple(rng.choice((None, f"{rng.randrange(60)}")) for _ in "gu") for _ in texts]
-    scheme = replace(BOTH, digests=("agree numbers", *BOTH.digests)) if seed % 2 else BOTH
-    sketcher = Sketcher(scheme, seed=SEED)
-    short = ("forward", "drop", "exact_only")[seed % 3]
-    policy = MatchPolicy(
-        max_candidates=3, short_text=short, agree_on=scheme.agree_on, also_same=scheme.also_same
-    )
-    sketches = sketcher.sketch(texts, values)
-    model = Law(Settings(max_candidates=3, short_text=short))
-    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
-    index = MemoryIndex(scheme.widths, ids=True)
-    sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
-    decisions = run_in_batches(texts, sizes, index, policy, sketcher, values=values)
-    for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
-        assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
-        assert want.method in ("", got.method)
-    assert sum(each.method == "same_field" for each in expected) > 20
-    batch = batch_of([f"d{i}" for i in range(100, 250)], range(100, 250))
-    again = judge(
-        batch, sketches.at(np.arange(100, 250)), index=index, policy=policy,
-        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=250,
-        as_of=index.marks_covering(batch.partitions, batch.offsets),
-    )  # fmt: skip
-    assert [*map(plain, again.decisions)] == [*map(plain, decisions[100:])]
 
 
 @pytest.mark.parametrize("size", [1, 3, 5_000])

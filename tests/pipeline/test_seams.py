@@ -14,7 +14,7 @@ from streamfilter.matching.lookup import lookup
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge, settle
 from streamfilter.matching.verdict.decision import Outcome, decide
 from streamfilter.matching.verdict.verification import _FINEST, _best_first
-from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
+from streamfilter.model import BatchMark, Record, Source, Span, Verdict
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -62,18 +62,6 @@ def judged(texts, index, *, first, number=0, partition=0, **options):
     return found.decisions
 
 
-def test_the_second_of_two_near_duplicates_is_withheld_inside_a_batch_and_across_batches():
-    index = MemoryIndex(Widths(128))
-    first, second = judged([STORY, UPDATE], index, first=0)
-    assert (first.verdict, second.verdict) == (Verdict.UNIQUE, Verdict.NEAR_DUPLICATE)
-    assert second.match is not None
-    assert (second.match.document_id, second.match.source) == ("0-0", Source("t", 0, 0))
-    assert second.method == "exact_jaccard"
-    (third,) = judged([UPDATE.upper()], index, first=2, number=1, partition=1)
-    assert third.match is not None
-    assert (third.verdict, third.match.document_id) == (Verdict.NEAR_DUPLICATE, "0-0")
-
-
 def test_verdicts_are_settled_from_a_lookup_without_its_index():
     index, texts = MemoryIndex(Widths(128)), [UPDATE, STORY + " again", "another story of the day"]
     judged([STORY], index, first=0)
@@ -90,31 +78,6 @@ def test_verdicts_are_settled_from_a_lookup_without_its_index():
     assert [each.verdict for each in settled.decisions] == [near, near, unique]
     assert settled.decisions[0].match.document_id == "0-0"
     assert settled.additions.documents.ids == ["c"]
-
-
-def test_nothing_is_withheld_for_a_document_that_was_withheld_itself():
-    words = [f"w{i}" for i in range(100)]
-    chain = [" ".join(words[:-4]), " ".join(words), " ".join([*words, *"abcdefghijklmnopqrst"])]
-    policy = MatchPolicy(threshold=0.82)
-    decisions = judged(chain, MemoryIndex(Widths(128)), first=0, policy=policy)
-    verdicts = [d.verdict for d in decisions]
-    # The third resembles the second (.83), but that one was never forwarded.
-    assert verdicts == [Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.UNIQUE]
-
-
-def test_short_texts_meet_by_the_whole_text_or_not_at_all():
-    texts = ["hello world", "hello", "Hello  WORLD", "", " "]
-    index = MemoryIndex(Widths(128))
-    exact = judged(texts, index, first=0, policy=MatchPolicy(short_text="exact_only"))
-    assert [d.verdict for d in exact] == [
-        Verdict.UNIQUE, Verdict.UNIQUE, Verdict.EXACT_DUPLICATE, Verdict.UNIQUE,
-        Verdict.EXACT_DUPLICATE,
-    ]  # fmt: skip
-    for policy, verdict in (("forward", Verdict.PASSTHROUGH), ("drop", Verdict.DROPPED)):
-        index = MemoryIndex(Widths(128))
-        left = judged(texts, index, first=0, policy=MatchPolicy(short_text=policy))
-        assert {(d.verdict, d.reason) for d in left} == {(verdict, Reason.SHORT)}
-        assert len(index) == 0
 
 
 def test_judging_reads_serialised_sketches_as_well():
@@ -210,22 +173,6 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
         )
     )
     assert list(only) == [0]
-
-
-def test_a_re_read_document_meets_only_what_came_before_it():
-    index = MemoryIndex(Widths(128))
-    judged(["unrelated words come first in this very story here", STORY], index, first=0)
-    judged([UPDATE], index, first=2, number=1)
-    for offset, verdict in ((1, Verdict.UNIQUE), (2, Verdict.NEAR_DUPLICATE)):
-        batch = Batch(["again"], np.zeros(1, np.int64), np.array([offset]), np.zeros(1, np.int64))
-        text = [STORY, UPDATE][offset - 1]
-        found = judge(
-            batch, SKETCHER.sketch([text]), index=index, policy=MatchPolicy(), number=-1,
-            locate=lambda p, o: Source("t", p, o), first_ordinal=3,
-            as_of=index.marks_covering(batch.partitions, batch.offsets),
-        )  # fmt: skip
-        assert found.decisions[0].verdict == verdict
-        assert found.additions is None
 
 
 def test_the_past_of_a_reread_batch_is_looked_up_once_however_many_batches_judged_it(monkeypatch):

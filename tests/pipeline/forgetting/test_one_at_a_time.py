@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
@@ -25,9 +26,9 @@ from streamfilter.entities.kinds import keys_of
 from streamfilter.entities.scoring import score
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
-from streamfilter.index.protocol import Changes
+from streamfilter.index.protocol import Changes, Index
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide
-from streamfilter.matching.blocking.forgetting import CutBatch, removals_of
+from streamfilter.matching.blocking.forgetting import CutBatch, named_removals
 from streamfilter.matching.blocking.retention import EVERYTHING, Retention
 from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy
@@ -47,7 +48,7 @@ from tests.pipeline.test_sequential_model import (
 from tests.support.arrivals import arrival, buckets_below, buckets_of
 
 NOW, DAY = 10**12, 86_400_000
-SEEDS = range(*map(int, os.environ.get("STORIES", "0:60").split(":")))
+SEEDS = range(*map(int, os.environ.get("STORIES", "50:140").split(":")))
 DIGESTS = ("scope /tenant", "agree /date", "agree numbers", "agree urls", "also /url")
 DRAWN = {"/tenant": ("a", 7, None), "/date": ("x", "y", None), "/url": (*range(9), *[None] * 20)}
 sketcher_of = cache(partial(sketcher_for, seed=SEED))
@@ -154,6 +155,8 @@ class Story:
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
         self.given = given = Configuration(rng)
+        self.beside: Sequence[Index] = ()
+        """Indexes that get the same changes."""
         self.sketcher = sketcher_of(given.scheme)
         texts = given.texts()
         values = [
@@ -165,6 +168,11 @@ class Story:
         self.kinds = [rng.choices(("document", "tombstone", "other"), weights)[0] for _ in texts]
         names = rng.choice((30, 300))
         self.ids = [f"d{number}" if (number := rng.randrange(names)) else "" for _ in texts]
+        self.scopes = dict[int, bytes]()
+        for row, kind in enumerate(self.kinds):  # tombstones of one scope, or of all
+            if kind == "tombstone" and given.scheme.scope and rng.random() < 0.7:
+                self.scopes[row] = self.sketcher.scope(values[row][0])
+        given.had["tombstones of a scope"] = len(self.scopes)
         self.records, self.at = list[Record](), dict[tuple[int, int], int]()
         stamp = NOW // 2
         for row in range(len(texts)):
@@ -178,6 +186,8 @@ class Story:
         self.index = MemoryIndex(given.scheme.widths, bucket_cap=given.cap, ids=True)
         self.law, self.time = given.law(), -1
         self.wanted, self.decisions = dict[int, object](), dict[int, Decision]()
+        self.forgotten = self.unknown = self.updates = 0
+        """By the fast path's counts, less the law's."""
 
     def row(self, one: Record) -> int:
         return self.at[one.source.number, one.source.offset]
@@ -201,7 +211,9 @@ class Story:
             [(records[at].source.number, records[at].source.offset) for at in rows], np.int64
         ).reshape(-1, 2)
         batch = Batch([self.ids[row] for row in chosen], *places.T, 0 * chosen)
-        return Prepared(records, others, rows, batch, self.sketches.at(chosen) if rows else None)
+        scopes = {at: self.scopes[row] for at, row in enumerate(all_rows) if row in self.scopes}
+        sketches = self.sketches.at(chosen) if rows else None
+        return Prepared(records, others, rows, batch, sketches, scopes)
 
     def judge_by_law(self, records: list[Record]) -> None:
         kept = self.given.retention
@@ -212,9 +224,18 @@ class Story:
             self.time = max(self.time, min(stamp, ahead))
             if self.kinds[row] == "document":
                 self.law.arrive(self.time, memory)
+                at, before = self.law.next_ordinal, len(self.law.documents)
                 self.wanted[row] = self.law.judge(arrival(self.ids[row], self.sketches, row))
+                gone = before + (at in self.law.documents) - len(self.law.documents)
+                self.updates -= gone > 0
+                self.forgotten -= gone
             elif names := self.forgets(row):
-                self.law.forget_id(*names)
+                gone = len(self.law.forget_id(*names, scope=self.scopes.get(row, b"")))
+                self.forgotten -= gone
+                if self.kinds[row] == "tombstone":
+                    self.unknown -= not gone
+                else:
+                    self.updates -= gone > 0
             self.law.pass_time(self.time, memory)
 
     def decided(self, records: list[Record], *, reread: bool) -> Decided:
@@ -257,8 +278,12 @@ class Story:
                 why = each.method or each.reason or ("too many" if each.matches_truncated else "")
                 had[f"verdict {each.verdict} {why}".rstrip()] += 1
                 had["candidates left out"] += each.matches_truncated
-        had["documents forgotten by id"] += len(decided.forgotten.stored) + decided.forgotten.own
-        had["documents replaced"] += decided.forgotten.updates
+        gone = decided.forgotten
+        had["documents forgotten by id"] += len(gone.stored) + gone.own
+        had["documents replaced"] += gone.updates
+        self.forgotten += len(gone.stored) + gone.own
+        self.unknown += gone.unknown
+        self.updates += gone.updates
         had["windows begun"] += decided.extent.opens is not None
         if judged is not None:
             had["candidates that differ"] += judged.counts.differing
@@ -282,11 +307,12 @@ class Story:
             positions=positions, next_batch=progress.next_batch + 1, next_ordinal=after,
             highest_timestamp=extent.stream_time, horizon=extent.horizon,
         )  # fmt: skip
-        removals = removals_of(decided.forgotten.stored, self.index, self.sketcher.keys_of)
-        self.index.apply(Changes(following, decided.additions, (mark,), removals, extent.opens))
+        removals = named_removals(decided.forgotten.stored, self.index, self.sketcher.keys_of)
+        for index in (self.index, *self.beside):
+            index.apply(Changes(following, decided.additions, (mark,), removals, extent.opens))
 
     def check(self) -> None:
-        """Compare verdicts, lists and horizon with the law's."""
+        """Compare verdicts, counts, documents, lists and horizon with the law's."""
         assert self.decisions.keys() == self.wanted.keys()
         for row, want in self.wanted.items():
             got = plain(self.decisions[row])
@@ -294,6 +320,11 @@ class Story:
         oldest, had = self.index.windows[0], self.given.had
         assert self.index.progress.horizon == self.law.horizon, had
         assert oldest.first_ordinal in self.law.firsts
+        if not self.law.horizon:  # else the law does not know what still is on the disk
+            assert (self.forgotten, self.unknown, self.updates) == (0, 0, 0), had
+            living = sorted(self.law.documents)
+            assert len(self.index) == len(living)
+            assert self.index.fetch(np.array(living, np.int64)).ordinals.tolist() == living
         assert buckets_of(self.index) == buckets_below(self.law, 1 << 40, oldest.number), had
         had["documents that retention forgot"] = self.law.horizon
 
@@ -314,21 +345,22 @@ ALWAYS = (
     *DIGESTS, "within", "records", "tombstones", "a batch is cut", "2 topics", "bucket_cap 1",
     "retention by number", "retention by time", "known_id update", "known_id duplicate",
     "short_text drop", "short_text exact_only", "measure containment", "read again",
-    "documents replaced", "documents forgotten by id", "documents that retention forgot",
-    "windows begun", "candidates that differ", "candidates too old", "candidates left out",
+    "tombstones of a scope", "documents replaced", "documents forgotten by id",
+    "documents that retention forgot", "windows begun", "candidates that differ",
+    "candidates too old", "candidates left out",
     "verdict unique", "verdict near_duplicate exact_jaccard", "verdict exact_duplicate exact_text",
     "verdict near_duplicate exact_containment", "verdict near_duplicate fields",
     "verdict near_duplicate signature", "verdict near_duplicate sketch", "verdict dropped short",
     "verdict exact_duplicate same_id", "verdict exact_duplicate same_field",
     "verdict passthrough short",
 )  # fmt: skip
-"""What some stories of any fifty or so have."""
+"""What some stories of any ninety or so have."""
 
 
-@pytest.mark.slow
-def test_stories_of_all_capabilities_equal_the_sequential_model():
+@pytest.mark.parametrize("seeds", [range(50), pytest.param(SEEDS, marks=pytest.mark.slow)])
+def test_stories_of_all_capabilities_equal_the_sequential_model(seeds):
     stories, total = Counter[str](), Counter[str]()
-    for seed in SEEDS:
+    for seed in seeds:
         story = Story(seed)
         try:
             story.run()
@@ -340,4 +372,5 @@ def test_stories_of_all_capabilities_equal_the_sequential_model():
         total.update(story.given.had)
     for name, count in sorted(stories.items()):
         print(f"{count:6,} stories {total[name]:9,}  {name}")
-    assert {name for name in ALWAYS if not stories[name]} == set()
+    if len(seeds) > 50:
+        assert {name for name in ALWAYS if not stories[name]} == set()

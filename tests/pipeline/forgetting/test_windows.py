@@ -1,6 +1,5 @@
-"""Verdicts of an index that forgets, held to the sequential model; and what decides of windows."""
+"""What decides of windows and horizons, and of what came when."""
 
-import os
 import random
 import re
 from dataclasses import replace
@@ -24,79 +23,9 @@ from streamfilter.matching.blocking.retention import (
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.model import EVER, BatchMark, Record, Source, Span, Window
 from streamfilter.similarity.columns import Widths
-from tests.pipeline.forgetting.ageing import Ageing
-from tests.pipeline.test_sequential_model import SKETCHER, batch_of, plain, run_in_batches, stream
-from tests.support.arrivals import arrival
-
-STORIES = int(os.environ.get("STORIES", "40"))
-"""For more of them: ``STORIES=5000 pytest tests/pipeline/forgetting/test_windows.py``."""
-
-
-class Story(Ageing):
-    """Batches, windows and horizons, judged by the model as they are decided."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.expected = []
-        self.forgotten = 0
-
-    def extent(self, index, size: int) -> Extent:
-        """Decide by chance what the next batch is judged with, and let the model judge it."""
-        extent, first = self.aged(index, 0.4), index.progress.next_ordinal
-        for row in range(first, first + size):
-            self.expected.append(self.model.judge(arrival(f"d{row}", self.sketches, row)))
-        self.forgotten = extent.horizon
-        return extent
-
-    def run(self, index) -> list:
-        sizes = iter(lambda: self.rng.choice((1, 3, 10, 30)), None)
-        return run_in_batches(self.texts, sizes, index, self.policy, extents=self.extent)
-
+from tests.pipeline.test_sequential_model import SKETCHER, batch_of, run_in_batches
 
 HOUR = 3_600_000
-
-
-@pytest.mark.slow
-def test_verdicts_with_windows_equal_the_sequential_model_whatever_the_batches():
-    windows, kinds, forgotten = set(), set(), 0
-    for seed in range(STORIES):
-        story = Story(seed)
-        decisions = story.run(MemoryIndex(Widths(128), bucket_cap=story.cap))
-        for i, (want, got) in enumerate(zip(story.expected, decisions, strict=True)):
-            assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
-        windows.add(story.windows)
-        kinds |= {want.verdict for want in story.expected}
-        forgotten += story.forgotten
-    assert windows == set(range(1, WINDOWS_MAX + 1))
-    assert kinds == {"unique", "near_duplicate", "exact_duplicate"}
-    assert forgotten
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_document_read_again_meets_what_was_remembered_when_it_was_judged(seed):
-    """As long as its windows are alive: the horizon has moved on, and has no say."""
-    rng, index = random.Random(seed), MemoryIndex(Widths(128))
-    texts, policy = stream(rng, 240), MatchPolicy(short_text="exact_only")
-
-    def extents(index, size):
-        progress = index.progress
-        return Extent(
-            max(progress.horizon, min(progress.next_ordinal - 4, 119)),
-            Window(1, 120, progress.next_batch) if progress.next_ordinal == 120 else None,
-        )
-
-    first = run_in_batches(texts, iter(lambda: 20, None), index, policy, extents=extents)
-    assert index.progress.horizon == 119
-    assert len(index.windows) == 2
-    batch = batch_of([f"d{i}" for i in range(240)], range(240))
-    again = judge(
-        batch, SKETCHER.sketch(texts), index=index, policy=policy,
-        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=240,
-        as_of=index.marks_covering(batch.partitions, batch.offsets),
-    )  # fmt: skip
-    assert [plain(each) for each in again.decisions] == [plain(each) for each in first]
-    everything = run_in_batches(texts, iter(lambda: 20, None), MemoryIndex(Widths(128)), policy)
-    assert [plain(each) for each in everything] != [plain(each) for each in first]
 
 
 def test_a_text_is_met_in_a_later_window_however_many_like_it_an_older_one_lists():
