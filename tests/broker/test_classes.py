@@ -18,6 +18,7 @@ def said_by_kafka():
     return said("-cp", f"{kafka_jars()}/*", "kafka.Kafka")
 
 
+@pytest.mark.long
 def test_recorded_classes_are_taken_by_brokers_and_what_does_not_fit_is_passed_over(
     kafka, monkeypatch, tmp_path
 ):

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -31,6 +32,7 @@ def test_what_fills_and_then_stays_is_flat_and_what_goes_on_growing_is_not():
     assert thirds(looked(1, 3, 5, 7, 9)) == {"disk_mib": (5, 9)}
 
 
+@pytest.mark.long
 def test_sizes_are_those_of_files_processes_and_topics(kafka: RealKafka, tmp_path: Path):
     stage = Stage(kafka.bootstrap, tmp_path)
     create_topics(kafka.bootstrap, {stage.changelog: 1})
