@@ -19,10 +19,10 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
+from streamfilter.bench import prose
 from streamfilter.documents.reader import Reader
 from streamfilter.files.formats.lines import lines_of
 from streamfilter.model import Document
-from streamfilter.stories import prose
 
 RUN_SENTENCES = (2, 5)
 CHANGED_WORDS_MAX = 6

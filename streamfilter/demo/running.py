@@ -22,7 +22,6 @@ from streamfilter.kafka.connection.clients import admin_client
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.kafka.traffic import Feed, Tail
 from streamfilter.stops import ConfigError, Problem
-from streamfilter.stories import prose
 from streamfilter.stories.stream import Story, stories
 
 GROUP = "streamfilter-demo"
@@ -69,6 +68,8 @@ class DemoRun:
         self.note = ""  # the latest event, shown on the board
         self._broken = 0
         self._kill_at: float | None = plan.seconds / 2 if plan.broker else None
+        self._killed = 0.0  # monotonic seconds
+        self._awaited: int | None = None  # outcomes until the restarted filter works again
         topics = [INPUT, *OUTPUTS, f"{GROUP}.changelog"]
         self._bootstrap = plan.broker or stack.enter_context(_embedded(topics))
         settings = self._settings(directory)
@@ -78,7 +79,6 @@ class DemoRun:
 
     def wait_until_ready(self) -> None:
         """Return when the filter runs."""
-        prose.sources()  # half a second of reading, while the filter starts
         self._filter.wait_until("running")
 
     @property
@@ -150,6 +150,10 @@ class DemoRun:
     def _receive(self, tail: Tail) -> None:
         for record in tail.take(TURN_SECONDS):
             self.ledger.receive(record)
+        if self._awaited is not None and len(self.ledger.outcomes) > self._awaited:
+            self._awaited = None
+            after = time.monotonic() - self._killed
+            self.note = f"it works again, {after:.1f} s after the kill, from the last commit on"
 
     def _kill(self, elapsed: float) -> None:
         """Kill the filter at half-time, as a power cut would, and start it again a little later."""
@@ -160,12 +164,16 @@ class DemoRun:
             return
         if not killed:
             self._filter.kill()
+            self._killed = time.monotonic()
             self._kill_at += KILLED_SECONDS
             self.note = "kill -9: the filter is gone, in the middle of its work"
         else:
             self._filter.restart()
-            self._kill_at = None
-            self.note = "started again: the open transaction is aborted, the index caught up"
+            self._kill_at, self._awaited = None, len(self.ledger.outcomes)
+            self.note = (
+                f"started again; {self.ledger.under_way:,} records wait for it, and Kafka aborts "
+                "the transaction that it had open"
+            )
 
 
 @contextmanager

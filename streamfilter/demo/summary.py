@@ -94,6 +94,7 @@ MEANINGS = {
     StoryKind.MIRROR: "with other links",
     StoryKind.FEEDBACK: "the same message again",
     StoryKind.SPAM: "the same letter to another name",
+    StoryKind.RELEASE: "only the numbers changed: news",
     StoryKind.SHORT: "one of a few words changed",
     StoryKind.REWRITTEN: "a third of it new",
     StoryKind.QUOTING: "another story with a quotation",

@@ -8,17 +8,18 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
-from streamfilter.stories import disguises, prose
+from streamfilter.stories import disguises, newsroom
 from streamfilter.stories.disguises import NAMES, PAPERS, StoryKind
+from streamfilter.stories.newsroom import COMPANIES, LANGUAGES, Language
 
 RECENT = 400  # originals that may come back: some within one batch, some a minute later
 
-STORY_WORDS, PASSAGE_SENTENCES = 190, (3, 5)
-TEMPLATE_WORDS, UPDATE_WORDS, MESSAGE_WORDS = 110, 30, (7, 10)
+STORY_WORDS, MESSAGE_WORDS = 190, 45
+TEMPLATE_WORDS, UPDATE_WORDS = 110, 30
 PLACES = ("LISBON", "OSLO", "NAIROBI", "LIMA", "OSAKA", "TURIN", "HALIFAX", "PERTH", "TALLINN")
-MONTHS = ("January", "March", "May", "July", "September", "November")
 
 WEIGHTS = {
     StoryKind.NEWS: 44,
@@ -29,13 +30,16 @@ WEIGHTS = {
     StoryKind.MIRROR: 6,
     StoryKind.FEEDBACK: 8,
     StoryKind.SPAM: 6,
-    StoryKind.SHORT: 5,
+    StoryKind.RELEASE: 2,
+    StoryKind.SHORT: 3,
     StoryKind.REWRITTEN: 3,
     StoryKind.QUOTING: 2,
 }
 """Stories of each kind in a hundred stories."""
 
-FRESH_SHARE = {StoryKind.FEEDBACK: 0.15, StoryKind.SPAM: 0.1, StoryKind.SHORT: 0.5}
+FRESH_SHARE = {
+    StoryKind.FEEDBACK: 0.15, StoryKind.SPAM: 0.1, StoryKind.RELEASE: 0.2, StoryKind.SHORT: 0.5
+}  # fmt: skip
 """Share of the stories of these kinds that are new, not a repetition."""
 
 
@@ -50,7 +54,7 @@ class Story:
 
 
 def stories(seed: int) -> Iterator[Story]:
-    """Yield stories without end; equal seeds (and Python versions) give equal streams."""
+    """Yield stories without end; equal seeds give equal streams."""
     writer = _Writer(random.Random(seed))
     kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
     for number in count(1):
@@ -63,20 +67,9 @@ class _Writer:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self._sources = prose.sources()
-        self._weights = [len(sentences) for sentences in self._sources]
-        self._vocabulary = sorted(
-            {
-                word
-                for source in self._sources
-                for s in source
-                for word in s.split()
-                if word.isalpha()
-            }
-        )
-        self._recent: dict[StoryKind, deque[tuple[str, str]]] = {
-            kind: deque(maxlen=RECENT)
-            for kind in (StoryKind.NEWS, StoryKind.FEEDBACK, StoryKind.SPAM, StoryKind.SHORT)
+        families = {StoryKind.NEWS, *FRESH_SHARE}
+        self._recent: dict[StoryKind, deque[tuple[str, str, Language]]] = {
+            kind: deque(maxlen=RECENT) for kind in families
         }
 
     def write(self, kind: StoryKind, id_: str) -> Story:
@@ -85,33 +78,37 @@ class _Writer:
         fresh = self.rng.random() < FRESH_SHARE.get(kind, 0.0)
         if kind is StoryKind.NEWS or fresh or not self._recent[family]:
             return self._new(family, id_)
-        origin, original = self.rng.choice(self._recent[family])
-        return Story(id_, self._disguised(kind, original), kind, origin)
+        origin, original, language = self.rng.choice(self._recent[family])
+        return Story(id_, self._disguised(kind, original, language), kind, origin)
 
     def _new(self, family: StoryKind, id_: str) -> Story:
-        makers: dict[StoryKind, Callable[[], str]] = {
+        makers: dict[StoryKind, Callable[[Language], str]] = {
             StoryKind.NEWS: self._news,
-            StoryKind.FEEDBACK: self._passage,
-            StoryKind.SPAM: self._template,
-            StoryKind.SHORT: self._message,
+            StoryKind.FEEDBACK: partial(self._text, words=MESSAGE_WORDS),
+            StoryKind.SPAM: self._letter,
+            StoryKind.RELEASE: self._release,
+            StoryKind.SHORT: partial(self._text, words=1),
         }
-        original = makers[family]()
-        self._recent[family].append((id_, original))
-        text = disguises.fill_in(original, NAMES[0]) if family is StoryKind.SPAM else original
-        return Story(id_, text, family)
+        language = self.rng.choice(LANGUAGES)
+        original = makers[family](language)
+        self._recent[family].append((id_, original, language))
+        text = newsroom.with_numbers(self.rng, original)
+        return Story(id_, disguises.fill_in(text, NAMES[0]), family)
 
-    def _disguised(self, kind: StoryKind, original: str) -> str:
+    def _disguised(self, kind: StoryKind, original: str, language: Language) -> str:
         rng = self.rng
         if kind is StoryKind.UPDATED:
-            return disguises.update(rng, original, " ".join(self._sentences(UPDATE_WORDS)))
+            return disguises.update(rng, original, self._text(language, words=UPDATE_WORDS))
         if kind is StoryKind.SPAM:
             return disguises.fill_in(original, rng.choice(NAMES[1:]))
+        if kind is StoryKind.RELEASE:
+            return newsroom.with_numbers(rng, original)
         if kind is StoryKind.SHORT:
-            return disguises.change_one_word(rng, original, self._other_word(original))
+            return disguises.change_one_word(rng, original, rng.choice(COMPANIES).split()[0])
         if kind is StoryKind.REWRITTEN:
-            return disguises.rewrite(rng, original, self._sentences(STORY_WORDS))
+            return disguises.rewrite(rng, original, language.sentences(rng, words=STORY_WORDS))
         if kind is StoryKind.QUOTING:
-            return disguises.quote(rng, self._news(), original)
+            return disguises.quote(rng, self._news(language), original)
         change = {
             StoryKind.REPUBLISHED: disguises.republish,
             StoryKind.ADVERT: disguises.advertise,
@@ -121,40 +118,18 @@ class _Writer:
         }[kind]
         return change(rng, original)
 
-    def _news(self) -> str:
+    def _text(self, language: Language, words: int) -> str:
+        return " ".join(language.sentences(self.rng, words=words))
+
+    def _news(self, language: Language) -> str:
         rng = self.rng
         host = rng.choice(PAPERS).replace(" ", "").lower()
         link = f"https://{host}.example/{rng.randrange(10**6)}"
-        dateline = f"{rng.choice(PLACES)}, {rng.choice(MONTHS)} {rng.randint(1, 30)} (Wire) -"
-        body = " ".join(self._sentences(STORY_WORDS))
-        return f"{dateline} {body} Pictures at {link}/pictures and comments at {link}/comments."
+        body = self._text(language, words=STORY_WORDS)
+        return f"{rng.choice(PLACES)} (Wire) - {body} {link}/pictures {link}/comments"
 
-    def _template(self) -> str:
-        pitch = " ".join(self._sentences(TEMPLATE_WORDS))
-        return f"Dear NAME, {pitch} Reply today, NAME, before the offer ends."
+    def _letter(self, language: Language) -> str:
+        return language.letter.format(self._text(language, words=TEMPLATE_WORDS))
 
-    def _message(self) -> str:
-        return " ".join(self.rng.choices(self._vocabulary, k=self.rng.randint(*MESSAGE_WORDS)))
-
-    def _other_word(self, text: str) -> str:
-        known = set(text.lower().split())
-        return next(w for w in iter(self._word, None) if w.lower() not in known)
-
-    def _word(self) -> str:
-        return self.rng.choice(self._vocabulary)
-
-    def _sentences(self, words: int) -> list[str]:
-        """Return passages of several documents, until there are *words* words."""
-        chosen: list[str] = []
-        while sum(len(sentence.split()) for sentence in chosen) < words:
-            chosen += [s for s in self._run() if s not in chosen]
-        return chosen
-
-    def _passage(self) -> str:
-        return " ".join(self._run())
-
-    def _run(self) -> tuple[str, ...]:
-        """Return a few consecutive sentences of one document."""
-        source = self.rng.choices(self._sources, self._weights)[0]
-        start = self.rng.randrange(len(source))
-        return source[start : start + self.rng.randint(*PASSAGE_SENTENCES)]
+    def _release(self, language: Language) -> str:
+        return language.release.replace("COMPANY", self.rng.choice(COMPANIES))

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from streamfilter.stories import prose
+from streamfilter.bench import prose
 from streamfilter.stories.disguises import CLAIMS, StoryKind
 from streamfilter.stories.stream import stories
 
@@ -81,6 +81,19 @@ def test_unrelated_stories_are_no_near_duplicates(stream, sets):
                 assert common / union < 0.75, f"seed {SEED}: {story.id} and {other}"
         for shingle in sets[story.id]:
             holders.setdefault(shingle, []).append(story.id)
+
+
+def test_a_release_that_differs_in_its_numbers_is_planted_and_stories_have_three_languages(stream):
+    texts = {story.id: story.text for story in stream}
+    for story in stream:
+        if story.kind is StoryKind.RELEASE and story.origin is not None:
+            ours, theirs = (re.sub(r"\d+", "#", texts[id_]) for id_ in (story.id, story.origin))
+            assert ours == theirs
+            assert texts[story.id] != texts[story.origin]
+    openings = {"COMPANY" in text or "#" in text or "{" in text for text in texts.values()}
+    assert openings == {False}
+    for words in ("million euros", "Millionen Euro", "millions à la ville"):
+        assert sum(words in text for text in texts.values()) > COUNT // 20
 
 
 def test_the_sentences_are_prose_and_none_is_repeated():

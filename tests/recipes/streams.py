@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamfilter.stories import prose
+from streamfilter.bench import prose
 from streamfilter.stories.disguises import NAMES, PAPERS
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]

@@ -6,7 +6,7 @@ numbers, next to no small words.
 
 import random
 
-from streamfilter.stories import prose
+from streamfilter.bench import prose
 
 GOODS = (
     "garden chairs", "winter boots", "tea kettles", "desk lamps", "train tickets", "phone cases",
