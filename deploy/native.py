@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -81,6 +82,11 @@ class Native(Owned):
         for service in self.services.values():
             if program := DEBIANS.get(service.image.partition(":")[0]):
                 self._start_debians(program, service)
+
+    def start_one(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start the service *name* again, with more variables in its *environment*."""
+        service = self.services[name]
+        self._start(replace(service, environment={**service.environment, **(environment or {})}))
 
     def _is_registry(self, name: str) -> bool:
         return self.services[name].image.startswith(REGISTRY)

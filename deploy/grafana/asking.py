@@ -6,18 +6,22 @@ import json
 import re
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deploy.grafana.reading import Panel, Target, filled
+from deploy.grafana.reading import Panel, Target, events, filled
 
 Numbers = NDArray[np.float64]
 STEPS = 150
 """Number of points in a line."""
+RUN = 60.0
+"""Seconds: events that are closer are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,14 @@ class Line:
     legend: str
     times: Numbers
     values: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The Unix times of one kind of event, such as a takeover."""
+
+    colour: str
+    times: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +54,44 @@ class Source:
         """Return the lines of *panel*, in the order of its queries."""
         return [line for target in panel.targets for line in self._lines(panel, target)]
 
+    def marks(self, path: Path) -> list[Marked]:
+        """Return the events of the dashboard at *path*; of a run of times, the first."""
+        return [
+            Marked(colour, _first_times(self._over_time(self._filled(expression))))
+            for expression, colour in events(path)
+        ]
+
     def _lines(self, panel: Panel, target: Target) -> list[Line]:
-        # Four scrapes, as in Grafana: one late scrape leaves no gap.
-        window = f"{4 * self.scrape_seconds}s"
-        expression = filled(target.expression, rate_interval=window, range=f"{self.seconds}s")
+        expression = self._filled(target.expression)
         if target.instant:
             found = self._api("query", query=expression, time=f"{self.until}")
             pairs = [(each["metric"], [each["value"]]) for each in found]
         else:
-            step = max(1, self.seconds // STEPS)
-            begin = f"{self.until - self.seconds}"
-            found = self._api("query_range", query=expression, start=begin,
-                              end=f"{self.until}", step=f"{step}")  # fmt: skip
-            pairs = [(each["metric"], each["values"]) for each in found]
+            pairs = self._over_time(expression)
         return [_line(panel.title, target.legend, *pair) for pair in pairs]
+
+    def _filled(self, expression: str) -> str:
+        # Four scrapes, as in Grafana: one late scrape leaves no gap.
+        window = f"{4 * self.scrape_seconds}s"
+        return filled(expression, rate_interval=window, range=f"{self.seconds}s")
+
+    def _over_time(self, expression: str) -> list[tuple[dict[str, str], list[list[Any]]]]:
+        step, begin = max(1, self.seconds // STEPS), f"{self.until - self.seconds}"
+        found = self._api("query_range", query=expression, start=begin,
+                          end=f"{self.until}", step=f"{step}")  # fmt: skip
+        return [(each["metric"], each["values"]) for each in found]
 
     def _api(self, path: str, **parameters: str) -> list[dict[str, Any]]:
         query = urllib.parse.urlencode(parameters)
         with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=30) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return found
+
+
+def _first_times(series: Sequence[tuple[Mapping[str, str], list[list[Any]]]]) -> list[float]:
+    """Return the first time of each run of values that are less than a minute apart."""
+    times = sorted({float(time) for _, points in series for time, _ in points})
+    return [at for at, before in zip(times, [-inf, *times], strict=False) if at - before > RUN]
 
 
 def _line(title: str, legend: str, labels: Mapping[str, str], points: list[list[Any]]) -> Line:

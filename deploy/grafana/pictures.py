@@ -1,16 +1,17 @@
 """Draws the dashboards as pictures, without Grafana: `python -m deploy.grafana.pictures`.
 
-It draws every panel of the committed files with data from a running Prometheus, for the README. It
-needs matplotlib (``pip install matplotlib``) and a Prometheus with data. For example, start the
-demo with `python -m deploy.native` and wait some minutes.
+It draws the panels of the committed files with data from a running Prometheus, for the README. It
+needs matplotlib (``pip install matplotlib``) and a Prometheus with data. `scene` brings ten minutes
+in which things happen.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from io import BytesIO
-from itertools import cycle
+from itertools import cycle, groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
-from deploy.grafana.asking import Line, Source
+from deploy.grafana.asking import Line, Marked, Source
 from deploy.grafana.reading import DIRECTORY, Panel, panels
 from deploy.grafana.units import written
 from streamfilter.monitoring.colours import BLUE, GREY, SERIES
 
-COLUMNS, INCHES_WIDE, INCHES_ROW = 24, 16.0, 0.34
-HEADING_ROWS = 1.3
-PIXELS_PER_INCH = 80
-LEGENDS_MAX = 8
+COLUMNS, INCHES_WIDE, INCHES_ROW = 24, 11.0, 0.27
+"""A README is some 830 pixels wide: an inch is 75 of them, and a letter of 8 points 8 pixels."""
+HEADING_ROWS = 1.4
+PIXELS_PER_INCH = 150
+LEGEND_ROWS = 2
+OUT = Path(__file__).parent / "pictures"
 
 Box = tuple[float, float, float, float]
 """x, y, width and height, as shares of the figure."""
@@ -38,70 +41,115 @@ Span = tuple[float, float]
 """First and last Unix time."""
 
 
-def picture(path: Path, source: Source) -> Figure:
-    """Return a figure with all panels of the dashboard at *path*."""
-    shown = panels(path)
-    rows = list(dict.fromkeys(panel.row for panel in shown))
-    tops = _tops(shown, rows)
-    height = max(tops[p.row] + p.place[1] - _first(shown, p.row) + p.place[3] for p in shown)
-    figure = Figure(figsize=(INCHES_WIDE, height * INCHES_ROW), facecolor="#f4f5f5")
-    span = (source.until - source.seconds, source.until)
-    for row in rows:
-        y = 1 - (tops[row] - 0.35) / height
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A panel with its lines, and its place in the picture, in columns and rows of the grid."""
+
+    panel: Panel
+    lines: list[Line]
+    place: tuple[float, float, float, float]
+
+
+def picture(path: Path, source: Source, *, every: bool = False) -> Figure:
+    """Return a figure with the panels of the dashboard at *path*.
+
+    Panels in which nothing happened are left out, unless *every* is true.
+    """
+    drawn = [(panel, _known(source.lines(panel))) for panel in panels(path)]
+    if not every:
+        drawn = [(panel, lines) for panel, lines in drawn if happened(panel, lines)]
+    placed, headings, height = _laid_out(drawn)
+    figure = Figure(figsize=(INCHES_WIDE, height * INCHES_ROW), facecolor="white")
+    for row, top in headings:
+        y = 1 - (top + HEADING_ROWS - 0.3) / height
         figure.text(0.008, y, row, fontsize=13, weight="bold", va="bottom")
-    for panel in shown:
-        x, y, width, tall = panel.place
-        top = tops[panel.row] + y - _first(shown, panel.row)
-        box = (x / COLUMNS, 1 - (top + tall) / height, width / COLUMNS, tall / height)
-        _draw(figure, panel, source.lines(panel), box, span)
+    span, marks = (source.until - source.seconds, source.until), source.marks(path)
+    for each in placed:
+        x, top, wide, tall = each.place
+        box = (x / COLUMNS, 1 - (top + tall) / height, wide / COLUMNS, tall / height)
+        _draw(figure, each, box, span, marks)
     return figure
 
 
-def _first(shown: Sequence[Panel], row: str) -> int:
-    return min(panel.place[1] for panel in shown if panel.row == row)
+def _known(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if not np.isnan(line.values).all()]
 
 
-def _tops(shown: Sequence[Panel], rows: Sequence[str]) -> dict[str, float]:
-    """Return the top of each row's panels, in rows of the grid, with room for the headings."""
-    tops, top = {}, 0.0
-    for row in rows:
+def happened(panel: Panel, lines: list[Line]) -> bool:
+    """Return whether *panel* has something to show: a line that is not 0 all the time."""
+    if panel.kind == "stat":
+        return bool(_numbers_of(panel, lines))
+    return any(np.nanmax(line.values) > 0 for line in lines)
+
+
+def _laid_out(
+    drawn: Sequence[tuple[Panel, list[Line]]],
+) -> tuple[list[Placed], list[tuple[str, float]], float]:
+    """Return the places of panels, (row, top) of the headings, and the height.
+
+    Each line of the grid is filled: panels of 8 and 8 columns become 12 and 12 wide.
+    """
+    placed: list[Placed] = []
+    headings: list[tuple[str, float]] = []
+    top = 0.0
+    for row, of_row in groupby(drawn, key=lambda each: each[0].row):
+        headings.append((row, top))
         top += HEADING_ROWS
-        tops[row] = top
-        mine = [panel for panel in shown if panel.row == row]
-        top += max(p.place[1] + p.place[3] for p in mine) - _first(shown, row)
-    return tops
+        for line in _lines_of(list(of_row)):
+            wide, x = sum(panel.place[2] for panel, _ in line), 0.0
+            tall = max(panel.place[3] for panel, _ in line)
+            for panel, lines in line:
+                width = panel.place[2] * COLUMNS / wide
+                placed.append(Placed(panel, lines, (x, top, width, tall)))
+                x += width
+            top += tall
+    return placed, headings, top
 
 
-def _draw(figure: Figure, panel: Panel, lines: list[Line], box: Box, span: Span) -> None:
-    x, y, width, tall = box
+def _lines_of(
+    drawn: Sequence[tuple[Panel, list[Line]]],
+) -> Iterator[list[tuple[Panel, list[Line]]]]:
+    """Yield the panels of each line of the grid, in their order; a line is of one height."""
+    line: list[tuple[Panel, list[Line]]] = []
+    for each in drawn:
+        wide = sum(panel.place[2] for panel, _ in line) + each[0].place[2]
+        if line and (wide > COLUMNS or line[0][0].place[3] != each[0].place[3]):
+            yield line
+            line = []
+        line.append(each)
+    if line:
+        yield line
+
+
+def _draw(figure: Figure, placed: Placed, box: Box, span: Span, marks: Sequence[Marked]) -> None:
+    panel, lines, (x, y, width, tall) = placed.panel, placed.lines, box
     inch = 1 / figure.get_figheight()
     card = figure.add_axes((x + 0.002, y + 0.04 * inch, width - 0.004, tall - 0.08 * inch))
     card.set(xticks=[], yticks=[], facecolor="white")
     for side in card.spines.values():
         side.set_color("#dddddd")
     figure.text(x + 0.007, y + tall - 0.12 * inch, panel.title, fontsize=9, va="top")
-    lines = [line for line in lines if not np.isnan(line.values).all()]
     if panel.kind == "stat" or not lines:
         _numbers(card, panel, lines)
         return
-    axes = figure.add_axes((x + 0.04, y + 0.72 * inch, width - 0.052, tall - 1.12 * inch))
+    axes = figure.add_axes((x + 0.062, y + 0.6 * inch, width - 0.075, tall - 0.95 * inch))
     if panel.kind == "heatmap":
         _heatmap(axes, panel, lines)
     else:
         _lines(axes, panel, lines)
-        _legend(axes, figure, lines, (x + 0.007, y + 0.46 * inch))
-    axes.tick_params(labelsize=7, length=2)
+        _legend(axes, figure, lines, (x + 0.007, y + 0.36 * inch), columns=max(2, round(width * 6)))
+    for mark in marks:
+        for time_ in mark.times:
+            axes.axvline(time_, color=mark.colour, lw=0.8, ls="--", zorder=0)
+    axes.tick_params(labelsize=7.5, length=2)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlim(*span)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda at, _: time.strftime("%H:%M:%S", time.gmtime(at)))
-    )
+    minutes = np.linspace(*span, 6)[1:-1]
+    axes.set_xticks(minutes, [f"{(at - span[0]) / 60:g} min" for at in minutes])
 
 
 def _numbers(axes: Any, panel: Panel, lines: list[Line]) -> None:
-    known = [line for line in lines if not np.isnan(line.values[-1])]
-    known = [line for line in known if panel.kind == "stat"]
+    known = _numbers_of(panel, lines)
     if panel.names:
         texts = [line.legend for line in known]
     else:
@@ -110,9 +158,13 @@ def _numbers(axes: Any, panel: Panel, lines: list[Line]) -> None:
             f"{line.legend}: " * several + written(line.values[-1], panel.unit, panel.decimals)
             for line in known
         ]
-    size = 20 if len(texts) <= 1 and max(map(len, texts), default=1) < 9 else 10
+    size = 17 if len(texts) <= 1 and max(map(len, texts), default=1) < 9 else 10
     axes.text(0.5, 0.42, "\n".join(texts) or "–", fontsize=size, ha="center", va="center",
               color=_number_colour(panel, known), transform=axes.transAxes)  # fmt: skip
+
+
+def _numbers_of(panel: Panel, lines: list[Line]) -> list[Line]:
+    return [line for line in lines if panel.kind == "stat" and not np.isnan(line.values[-1])]
 
 
 def _number_colour(panel: Panel, known: list[Line]) -> str:
@@ -141,7 +193,7 @@ def _lines(axes: Any, panel: Panel, lines: list[Line]) -> None:
                        colors=colours)  # fmt: skip
     else:
         for colour, line in zip(colours, lines, strict=True):
-            axes.plot(line.times, line.values, lw=1.1, color=colour, label=line.legend)
+            axes.plot(line.times, line.values, lw=1.3, color=colour, label=line.legend)
     axes.set_ylim(*limits_of(panel, lines))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value, panel.unit)))
@@ -157,14 +209,18 @@ def limits_of(panel: Panel, lines: list[Line]) -> tuple[float, float | None]:
     return bottom, panel.ceiling + 0.02 * (panel.ceiling - bottom)
 
 
-def _legend(axes: Any, figure: Figure, lines: list[Line], place: tuple[float, float]) -> None:
+def _legend(
+    axes: Any, figure: Figure, lines: list[Line], place: tuple[float, float], *, columns: int
+) -> None:
     """Write the legends of the lines with the largest means below the axes."""
     handles, labels = axes.get_legend_handles_labels()
-    weight = [-float(np.nanmean(line.values)) for line in lines]
-    chosen = sorted(np.argsort(weight, kind="stable")[:LEGENDS_MAX])
-    axes.legend([handles[i] for i in chosen], [labels[i] for i in chosen], fontsize=6.5,
-                loc="upper left", bbox_to_anchor=place, bbox_transform=figure.transFigure, ncol=4,
-                frameon=False, handlelength=1, columnspacing=1, borderpad=0)  # fmt: skip
+    weight = [-float(np.nanmax(line.values)) for line in lines]
+    seen = [place for place in np.argsort(weight, kind="stable") if weight[place] < 0]
+    chosen = sorted(seen[: LEGEND_ROWS * columns])
+    axes.legend([handles[i] for i in chosen], [labels[i] for i in chosen], fontsize=7.5,
+                loc="upper left", bbox_to_anchor=place, bbox_transform=figure.transFigure,
+                ncol=columns, frameon=False, handlelength=1, columnspacing=1,
+                borderpad=0)  # fmt: skip
 
 
 def _heatmap(axes: Any, panel: Panel, lines: list[Line]) -> None:
@@ -190,15 +246,20 @@ def _heatmap(axes: Any, panel: Panel, lines: list[Line]) -> None:
 @click.option("--minutes", type=click.IntRange(1, 600), default=4, show_default=True)
 @click.option("--scrape-seconds", type=click.IntRange(1, 300), default=5, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
-              default=Path(__file__).parent / "pictures")  # fmt: skip
-def main(prometheus: str, minutes: int, scrape_seconds: int, out: Path) -> None:
+              default=OUT)  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="Draw panels without data, too.")
+def main(prometheus: str, minutes: int, scrape_seconds: int, out: Path, every: bool) -> None:
     """Draw every dashboard as it is now into OUT, one PNG each."""
-    source = Source(prometheus, 60 * minutes, time.time(), scrape_seconds)
+    draw(Source(prometheus, 60 * minutes, time.time(), scrape_seconds), out, every=every)
+
+
+def draw(source: Source, out: Path, *, every: bool = False) -> None:
+    """Draw every dashboard with the data of *source* into the directory *out*."""
     out.mkdir(parents=True, exist_ok=True)
     for path in sorted(DIRECTORY.glob("*.json")):
         to = out / f"{path.stem}.png"
         drawn = BytesIO()
-        picture(path, source).savefig(drawn, dpi=PIXELS_PER_INCH)
+        picture(path, source, every=every).savefig(drawn, dpi=PIXELS_PER_INCH)
         # A palette that includes rare colours: a third of the size, without a visible difference.
         palette = (
             Image.open(drawn)

@@ -57,6 +57,12 @@ def panels(path: Path) -> list[Panel]:
     return list(_panels(json.loads(path.read_text(encoding="utf-8"))))
 
 
+def events(path: Path) -> list[tuple[str, str]]:
+    """Return expression and colour of each kind of event of a dashboard's file."""
+    listed = json.loads(path.read_text(encoding="utf-8"))["annotations"]["list"]
+    return [(each["expr"], each["iconColor"]) for each in listed]
+
+
 def _panels(dashboard: Mapping[str, Any]) -> Iterator[Panel]:
     row = ""
     for each in dashboard["panels"]:

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from deploy.grafana.asking import Line, Source
-from deploy.grafana.reading import DIRECTORY, panels
+from deploy.grafana.asking import Line, Marked, Source
+from deploy.grafana.reading import DIRECTORY, events, panels
 from deploy.grafana.units import written
 
 
@@ -20,15 +20,22 @@ class Recorded(Source):
         times = np.linspace(self.until - self.seconds, self.until, 5)
         return [Line(edge, times, np.arange(5.0) * n) for n, edge in enumerate(edges)]
 
+    def marks(self, path):
+        return [Marked(colour, [self.until - 30]) for _, colour in events(path)]
+
 
 @pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.json")), ids=lambda path: path.stem)
 def test_every_panel_is_in_the_picture(path):
     from deploy.grafana.pictures import picture  # a second for matplotlib, of each worker
 
-    figure = picture(path, Recorded("", 60, time.time(), 1))
-    said = [text.get_text() for text in figure.texts]
-    assert {panel.title for panel in panels(path)} <= set(said)
-    assert {panel.row for panel in panels(path)} <= set(said)
+    source = Recorded("", 60, time.time(), 1)
+    whole = {text.get_text() for text in picture(path, source, every=True).texts}
+    assert {panel.title for panel in panels(path)} <= whole
+    assert {panel.row for panel in panels(path)} <= whole
+    shown = {text.get_text() for text in picture(path, source).texts}
+    empty = {panel.title for panel in panels(path) if not source.lines(panel)}
+    assert empty
+    assert shown == whole - empty
 
 
 @pytest.mark.parametrize(

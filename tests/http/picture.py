@@ -11,10 +11,10 @@ from pathlib import Path
 from deploy.local.node import free_ports
 from tests.http.browser import ask
 
-DUPLICATES = 400
+DUPLICATES = 2_000
 """How many near-duplicates the picture waits for."""
 TIMEOUT_SECONDS = 120
-SIZE = "1280,1700"
+SIZE = "1280,1850"
 
 
 def main(path: Path) -> None:
