@@ -22,6 +22,7 @@ from streamfilter.kafka.connection.bearer_tokens import (
 )
 from streamfilter.process.logs import Masker
 from streamfilter.stops import ExitCode
+from tests.kafka.clients.test_broker_examples import example
 from tests.support.stage import Stage
 from tests.support.topics import Input
 
@@ -176,13 +177,12 @@ def test_a_filter_works_with_tokens_of_a_program_through_several_of_them(tmp_pat
     with RealKafka(properties=bearer_listener()) as kafka:
         stage = Stage(kafka.bootstrap, tmp_path)
         secured = f"127.0.0.1:{kafka.nodes[0].ports.proxied}"
-        common = {
-            "bootstrap.servers": secured,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "OAUTHBEARER",
-        }
-        command = [sys.executable, str(program), str(said)]
-        brokers = {"common": common, "oauth": {"command": command}}
+        brokers = example("oauthbearer")
+        del brokers["common"]["ssl.ca.location"]
+        brokers["common"] |= {
+            "bootstrap.servers": secured, "security.protocol": "SASL_PLAINTEXT"
+        }  # fmt: skip
+        brokers["oauth"] = {"command": [sys.executable, str(program), str(said)]}
         configuration = stage.configuration(kafka=brokers)
         assert cli.main(["check", "--connect", "--config", str(configuration)]) == ExitCode.OK
         process = stage.start(kafka=brokers, log={"level": "debug"})
