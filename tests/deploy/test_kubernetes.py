@@ -159,7 +159,7 @@ def with_secrets(
 def test_the_network_policy_lets_in_what_scrapes_and_out_to_names_and_brokers(pod):
     spec = loaded("networkpolicy.yaml")["spec"]
     labels = loaded("statefulset.yaml")["spec"]["template"]["metadata"]["labels"]
-    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert selects(spec["podSelector"], labels)
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     (inward,) = spec["ingress"]
     assert [port["port"] for port in inward["ports"]] == [pod["containers"][0]["ports"][0]["name"]]
@@ -246,6 +246,20 @@ def test_a_cluster_is_two_judges_on_the_disks_of_the_base_and_edges_without_disk
     assert beside.keys() == sets.keys()
 
 
+def test_edges_are_scraped_as_the_judges_job_and_have_its_network_policy():
+    (edge,) = documents(CLUSTER / "edge.yaml")
+    labels = edge["spec"]["template"]["metadata"]["labels"]
+    spec = loaded("podmonitor.yaml")["spec"]
+    assert selects(spec["selector"], labels)
+    (monitor,) = spec["podMetricsEndpoints"]
+    assert monitor["relabelings"] == [{"targetLabel": "job", "replacement": "streamfilter"}]
+    assert selects(loaded("networkpolicy.yaml")["spec"]["podSelector"], labels)
+
+
+def selects(selector: dict, labels: dict[str, str]) -> bool:
+    return all(labels.get(each["key"]) in each["values"] for each in selector["matchExpressions"])
+
+
 def test_probes_ask_for_life_and_readiness_apart(pod):
     container = pod["containers"][0]
     paths = {p: container[f"{p}Probe"]["httpGet"]["path"] for p in ("liveness", "readiness")}
@@ -258,6 +272,6 @@ def test_selectors_and_ports_find_the_pod(pod):
     ports = {port["name"] for port in pod["containers"][0]["ports"]}
     assert monitor["port"] in ports
     labels = loaded("statefulset.yaml")["spec"]["template"]["metadata"]["labels"]
-    for name in ("podmonitor.yaml", "pdb.yaml"):
-        assert loaded(name)["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert loaded("pdb.yaml")["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert selects(loaded("podmonitor.yaml")["spec"]["selector"], labels)
     assert loaded("service.yaml")["spec"]["selector"].items() <= labels.items()
