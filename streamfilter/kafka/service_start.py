@@ -22,7 +22,7 @@ from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
+from streamfilter.engine.ports import Clock, Denied, LogError, Retriable, as_stop
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.kafka.brokers.broker_queries import ask_for_id
@@ -189,7 +189,7 @@ def task_factory(
     if problems := topics.problems_of(config, found) + problems_of_cluster(config, found):
         raise ConfigError(problems)
     if config.cluster.enabled and creates:
-        found = start.patiently(lambda: with_cluster_topics(config, admin))
+        found = start.patiently(lambda: _cluster_topics(config, admin, role))
     partitions = PartitionCounts(config, found)
     if (tasks := partitions.layout.tasks) > 1:
         refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
@@ -232,6 +232,20 @@ def task_factory(
         start.patiently(factory.create_changelog)
         start.patiently(lambda: topic_creation.see_changelog(config, admin))
     return factory
+
+
+def _cluster_topics(config: Config, admin: AdminClient, role: str | None) -> Topics:
+    """Return our topics with the two of the cluster; an edge may lack the right to make them."""
+    try:
+        return with_cluster_topics(config, admin)
+    except Denied as denied:
+        if role != EDGE:
+            raise
+        raise Temporary(
+            "the topics between edges and judge do not exist yet, and this user may not create "
+            f"them: {denied}\n    cure: start a judge that may, or make them with `streamfilter "
+            "check --connect --apply`; a supervisor then starts this edge again"
+        ) from denied
 
 
 def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:

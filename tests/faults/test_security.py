@@ -39,7 +39,7 @@ from tests.support.session.forge import Forge
 from tests.support.stage import SEED as SEED_OF_STAGE
 from tests.support.stage import Stage
 
-SEED, CONFIG = 20_261_126, 78
+SEED, CONFIG, TEMPORARY = 20_261_126, 78, 75
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
 DELETE = AclOperation.DELETE
 
@@ -312,14 +312,23 @@ def test_check_makes_the_rights_of_each_role_and_they_are_enough(
         assert f"WRITE on transactional id {stage.group}." in said
     assert checked("--principal", "User:nobody")[0] == CONFIG
     stage.produce(records(texts(random.Random(SEED), 40)))
-    processes = []
-    for role, user in users.items():
-        kafka = {"group": stage.group, "common": secured.common(user, secured.password)}
-        processes.append(
-            stage.start(state=role, arguments=["--role", role], kafka=kafka, **cluster)
-        )
-        if role == "judge":
-            processes[0].wait_for_state("running")
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap})
+    between = [f"{stage.group}.sketches", f"{stage.group}.verdicts"]
+    for deleted in admin.delete_topics(between).values():
+        deleted.result(30)
+
+    def started(role: str) -> FilterProcess:
+        common = secured.common(users[role], secured.password)
+        kafka = {"group": stage.group, "common": common}
+        return stage.start(state=role, arguments=["--role", role], kafka=kafka, **cluster)
+
+    early = started("edge")
+    assert early.wait_for_exit() == TEMPORARY, early.told("did not wait for the judge's topics")
+    assert "this user may not create them" in early.log.read_text()
+    assert checked("--apply")[0] == 0
+    processes = [started("judge")]
+    processes[0].wait_for_state("running")
+    processes.append(started("edge"))
     drain(stage, processes)
     for process in processes:
         assert process.terminate() == 0, process.told("did not end well")
