@@ -315,6 +315,8 @@ SEVERAL = ("output.unique=u", "output.duplicates=d", "output.dead_letter=l")
         (["input.topics=[a]", "input.topic=b"], "input.topics", "input.topic is set, too"),
         (["input.topics=[a, a]"], "input.topics", "it has a topic twice"),
         (["input.topics=[a]", "index.scope=partition"], "input.topics", "of one topic"),
+        (["input.topics=[a]", "cluster.enabled=true"], "cluster.enabled", "one input.topic"),
+        (["index.scope=partition", "cluster.enabled=true"], "cluster.enabled", "needs no judge"),
         (["input.topics=[u]"], "output.unique", "its own output would be read again"),
         (["input.topics=['d*']"], "output.duplicates", "'d' fits input.topics"),
         (["input.topics=['*.changelog']"], "index.changelog", "fits input.topics"),
