@@ -35,6 +35,9 @@ FRONT_FILTERS = 12
 
 FRONT_STEP = 32 * MIB  # advice on a front's memory is rounded up to a multiple of this
 
+FRONT_SMALLEST = 8 * MIB
+"""Of the filters of the smallest runs, which have twice as many bits for each key."""
+
 TELLING = 0.01
 """Least share of the retention that must have passed before the final size is estimated."""
 
@@ -79,7 +82,7 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
         changelog_bytes=stored * (record + FRAME_BYTES),
         restore=timedelta(seconds=round(stored / RESTORED_A_SECOND)),
         front_passes=_front_passes(memory.front_bytes, keys),
-        front_bytes_advised=-(-keys * BITS // 8 // FRONT_STEP) * FRONT_STEP,
+        front_bytes_advised=-(-(keys * BITS // 8 + FRONT_SMALLEST) // FRONT_STEP) * FRONT_STEP,
     )
 
 

@@ -22,6 +22,7 @@ from streamfilter.index.rocks.database import Database
 from streamfilter.similarity.columns import U64, distinct
 
 ROW_BYTES_MAX = 32  # of nearly all rows of format 2
+NO_LISTS = Lists(*np.zeros((3, 0), np.int64))
 
 
 @dataclass(slots=True, eq=False)
@@ -46,9 +47,11 @@ class PagedRun:
         held = np.arange(len(keys))
         if self.filter is not None:
             held = self.filter.holding(HashedKeys(keys))
+        if not len(held):  # most runs hold none of a batch's new keys
+            return held, NO_LISTS
         asked = keys[held]
         pages = distinct((asked >> np.uint64(64 - self.bits)).astype(np.int64))
-        run = self._pages(page_names(self.info.number, pages)) if len(pages) else SortedRun.none()
+        run = self._pages(page_names(self.info.number, pages))
         found, places = run.find(asked)
         return held[found], run.lists(places)
 
@@ -123,7 +126,7 @@ class Layers:
         """Return the buckets of *keys*, distinct and rising, with their places; each found once."""
         found, left = list[tuple[Places, Lists]](), np.ones(len(keys), np.bool_)
         asked = np.flatnonzero(together(self.filters, keys) if self.filters else left)
-        for run in self.recent:
+        for run in self.recent if len(asked) else ():
             hits, places = run.find(keys[asked])
             if len(hits):
                 found.append((asked[hits], run.lists(places)))

@@ -26,7 +26,7 @@ from itertools import takewhile
 import numpy as np
 
 from streamfilter.index.bands.bloom_filter import BloomFilter, together
-from streamfilter.index.bands.open_run import OpenRun
+from streamfilter.index.bands.open_run import OPEN_BITS, OpenRun
 from streamfilter.index.bands.run_rows import (
     BEGIN,
     BUCKET_BYTES,
@@ -52,7 +52,9 @@ from streamfilter.similarity.columns import U64, Flags
 PACE = 1.5  # keys that each merge writes for each key of a write: it ends before the next is due
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
 MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
-BITS = 16  # of the filter of a run in pages, for each of its keys
+BITS = 16
+"""Of the filter of a run in pages, for each of its keys. The smallest runs keep the filter with
+which they grew, of `OPEN_BITS`: they are half of the runs, and an eighth of the keys."""
 READ_BITS = 8  # upper bits of the keys of buckets that are read at a time
 
 
@@ -274,14 +276,10 @@ class WindowRuns:
         held: BloomFilter | None = None,
     ) -> None:
         self._number += 1
-        keys, bytes_max = sum(map(len, sources)), self._bounds.front_bytes
-        bits = min(BITS, 8 * bytes_max // (2 * max(keys, 1)))  # half of the memory for one run
-        filter_ = held.halved() if held is not None and held.keys <= self._bounds.run_keys else None
-        if filter_ is None or bits < BITS:
-            filter_ = BloomFilter.of_keys(keys, bits=bits) if bits else None
         merge = Merge(
             self._store, self._family, self._number,
-            level=level, sources=sources, bottom=bottom, filter_=filter_,
+            level=level, sources=sources, bottom=bottom,
+            filter_=_filter_of(sources, held, self._bounds),
         )  # fmt: skip
         self._merges.append(merge)
 
@@ -307,6 +305,18 @@ def _pass_kill_points(staged: _Staged, *, removed: bool) -> None:
             kill_point("merge.listed")
     if removed:
         kill_point("merge.removed")
+
+
+def _filter_of(
+    sources: Sequence[BucketSource], held: BloomFilter | None, bounds: Memory
+) -> BloomFilter | None:
+    """Return the filter of a run: *held*, which has its keys already, or an empty one."""
+    keys = sum(map(len, sources))
+    most = 8 * bounds.front_bytes // (2 * max(keys, 1))  # half of the memory for one run
+    if held is not None and most >= OPEN_BITS and held.keys <= 2 * bounds.run_keys:
+        return held
+    bits = min(BITS, most)
+    return BloomFilter.of_keys(keys, bits=bits) if bits else None
 
 
 def _quota(merge: Merge, keys: int, *, late: bool) -> float:
