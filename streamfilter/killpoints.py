@@ -52,6 +52,9 @@ KILL_POINTS = (
     "backup.begun",  # a restore made the directory; no file is in it
     "backup.fetched",  # a restore has downloaded one more file
     "backup.restored",  # a restore has downloaded all files; they do not count as an index yet
+    "takeover.fenced",  # `run --take-over`: the old group's processes are fenced
+    "takeover.read",  # its positions are read; one transaction follows, which takes them
+    "takeover.done",  # that transaction is committed
     "close.revoked",  # inside the callback in which the group revokes a task
     "close.begun",
     "close.done",

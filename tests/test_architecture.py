@@ -69,7 +69,7 @@ FLOOR_PLAN = {
 
 INNER_FLOORS = {
     # room: its folders from the top; imports between its files point down, too
-    "kafka": "kafka kafka/ports kafka/brokers kafka/connection",
+    "kafka": "kafka/lifecycle kafka kafka/ports kafka/brokers kafka/connection",
     "monitoring": "monitoring/web monitoring",
     "quality": "quality quality/sample quality/live",
     "config": "config config/settings",

@@ -27,7 +27,7 @@ RETIRED = {
     "backpressure": "the batch bounds (`batch.documents`, `batch.bytes`)",
     "blacklist|whitelist": "refused, allowed",
     "dead[- ]letter[- ]queue": "dead-letter topic (DLQ)",
-    "fail-over|hand-over|take-over": "takeover (failover)",
+    "fail-over|hand-over|(?<!--)take-over(?!-with)": "takeover (failover)",
     "follower": "standby; for RocksDB's secondary: view",
     "master|slave": "owner, standby",
     "near-dup|neardup": "near-duplicate",

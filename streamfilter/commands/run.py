@@ -19,6 +19,7 @@ from streamfilter.monitoring.web.http import Server
 from streamfilter.monitoring.web.pages import Pages
 from streamfilter.monitoring.web.showcase import Showcase, Shown
 from streamfilter.preflight.disk import refuse_link
+from streamfilter.process import standard
 from streamfilter.process.health import Health
 from streamfilter.process.limits import refuse_small_limits
 from streamfilter.process.signals import Interruption
@@ -32,6 +33,8 @@ Examples:
   streamfilter run --config streamfilter.yaml --set kafka.group=news --set http.port=0
   streamfilter run --config streamfilter.yaml --role judge      # with cluster.enabled
   streamfilter run --config streamfilter.yaml --rewrite-changelog   # once, then without
+  streamfilter run --config new.yaml --take-over GROUP --dry-run    # what it would do
+  streamfilter run --config new.yaml --take-over GROUP              # once, then without
 """
 
 logger = logging.getLogger("streamfilter.run")
@@ -50,13 +53,19 @@ logger = logging.getLogger("streamfilter.run")
     help="If the changelog lost its beginning, write it again from this host's whole index.",
 )
 @click.option(
+    "--take-over",
+    metavar="GROUP",
+    help="Go on where the stopped group GROUP ended, with other settings.",
+)
+@click.option("--dry-run", is_flag=True, help="With --take-over: only show what it would do.")
+@click.option(
     "--role",
     type=click.Choice(["edge", "judge"]),
     help="With cluster.enabled: what this process does.",
 )
 def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], accept_positions: bool,
-    rewrite_changelog: bool, role: str | None,
+    rewrite_changelog: bool, take_over: str | None, dry_run: bool, role: str | None,
 ) -> int:  # fmt: skip
     """Filter between Kafka topics, exactly once, until stopped.
 
@@ -64,10 +73,16 @@ def command(
     not return, it ends after 20 s with 75, as after a kill. A second process of the same group,
     with its own index.path and http.port, is a standby.
     """
+    from streamfilter.kafka.lifecycle.take_over import prepared, preview, rights_over
     from streamfilter.kafka.service_start import serve
 
     options.say_unread(files)
     config = options.load(files, overrides)
+    if dry_run and not take_over:
+        raise click.UsageError("--dry-run belongs to --take-over GROUP")
+    if take_over and dry_run:
+        standard.say(preview(config, take_over))
+        return ExitCode.OK
     refuse_small_limits()
     refuse_link(config.index.path)
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
@@ -94,6 +109,8 @@ def command(
             accept_positions=accept_positions,
             rewrite_changelog=rewrite_changelog,
             role=role,
+            before=partial(prepared, group=take_over) if take_over else lambda start: None,
+            more=rights_over(take_over) if take_over else (),
         )
     logger.info("stopped; everything taken is committed")
     return ExitCode.OK

@@ -73,8 +73,8 @@ def command(
     directory, or a pattern in quotes. The documents enter the index and the changelog, as if they
     had come through the input and had been forwarded.
     """
-    from streamfilter.kafka.seed_trial import DryRun
-    from streamfilter.kafka.seeding import Seeding
+    from streamfilter.kafka.lifecycle.seed_trial import DryRun
+    from streamfilter.kafka.lifecycle.seeding import Seeding
 
     options.say_unread(files)
     if [bool(inputs), topic is not None, other is not None].count(True) != 1:
@@ -124,7 +124,7 @@ def _of_topic(
     partition: int | None,
     offsets: tuple[int | None, int | None],
 ) -> Iterator[Sources]:
-    from streamfilter.kafka.seed_sources import topic_seed
+    from streamfilter.kafka.lifecycle.seed_sources import topic_seed
 
     with topic_seed(config, topic, name, partition, offsets, progress) as seed:
         yield config, lambda _: [seed]
@@ -132,7 +132,7 @@ def _of_topic(
 
 @contextmanager
 def _of_index(config: Config, path: Path | None, name: str | None) -> Iterator[Sources]:
-    from streamfilter.kafka.seed_sources import SeedIndex
+    from streamfilter.kafka.lifecycle.seed_sources import SeedIndex
 
     assert path is not None
     seed = SeedIndex(path, name or _name(str(path)), config)

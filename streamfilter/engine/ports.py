@@ -335,6 +335,27 @@ class Sink(Protocol):
         """Close the producer; an open transaction is left to the broker or the next producer."""
 
 
+class Predecessor(Protocol):
+    """Another group, with a changelog of its own, whose input this one takes over."""
+
+    @property
+    def group(self) -> str:
+        """Return its name."""
+
+    @property
+    def sink(self) -> Sink:
+        """Return our transactions under its transactional id: opening it fences its processes."""
+
+    def positions(self, partitions: Sequence[int]) -> Positions | None:
+        """Return its last positions of those *partitions* that it reads; None: we have them.
+
+        Raises `Retriable` while a process of it is alive, and `Stop` if it cannot be taken over.
+        """
+
+    def farewell(self) -> Outgoing:
+        """Return the record that ends its changelog."""
+
+
 class NotReady(Exception):
     """A worker has not finished its call yet: ask again."""
 

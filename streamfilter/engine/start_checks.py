@@ -240,6 +240,29 @@ def refuse_rewind(names: Names, begin: Beginning) -> None:
         )
 
 
+def refuse_succeeded(names: Names, successor: str) -> Refusal:
+    """Return the refusal of a group whose input another one took over."""
+    return Refusal(
+        f"the group {successor!r} took over the input of the group {names.group!r}: the changelog "
+        f"{names.changelog} ends with its name, and each record is judged by one of the two",
+        f"start the processes of {successor!r}, with its configuration",
+        f"to go back, stop all processes of {successor!r}, and run `streamfilter run --take-over "
+        f"{successor}` with this configuration",
+        BEGIN_ANEW,
+    )
+
+
+def refuse_judged(names: Names, predecessor: str) -> Refusal:
+    """Return the refusal of a group that began to judge before it took another one over."""
+    return Refusal(
+        f"the group {names.group!r} has judged records of {names.topic} already: it cannot take "
+        f"over {predecessor!r}, which judges them, too",
+        f"stop {names.group!r}, `streamfilter reset --yes` with its configuration, fill its index "
+        f"(`streamfilter seed`), and then start it with --take-over {predecessor}",
+        "leave out --take-over, if the two groups are to work side by side",
+    )
+
+
 def refuse_owed(names: Names, owed: Positions) -> Refusal:
     """Return the refusal of a single process where edges have not forwarded all verdicts."""
     return Refusal(

@@ -106,14 +106,14 @@ def refuse_foreign(config: Config) -> None:
     """Stop if ``index.changelog`` is another group's, or no changelog (`Stop`)."""
     name, group = config.changelog_topic, config.kafka.group
     for record in first_of(config, name):
-        owner = _owner_of(record.value or b"")
+        owner = owner_of(record.value or b"")
         if owner not in (group, ""):
             got = f"topic {name!r} is not the changelog of group {group!r}, but {owner}"
             cure = "name the group's own changelog, or delete that topic yourself if it is to go"
             raise ConfigError([Problem("index.changelog", got, cure)])
 
 
-def _owner_of(value: bytes) -> str:
+def owner_of(value: bytes) -> str:
     """Return the group that a changelog's record names, or "" if it names none."""
     try:
         return decode_header(value).group if kind_of(value) == HEADER else ""

@@ -8,9 +8,9 @@ rights that the user needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
@@ -32,7 +32,7 @@ from streamfilter.kafka.brokers.cluster_topics import (
     with_cluster_topics,
 )
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
-from streamfilter.kafka.brokers.rights import EDGE, JUDGE, rights_of
+from streamfilter.kafka.brokers.rights import EDGE, JUDGE, Right, rights_of
 from streamfilter.kafka.brokers.topics import Topics, outputs_of
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import (
@@ -42,6 +42,7 @@ from streamfilter.kafka.connection.one_shot_calls import (
     unanswered,
 )
 from streamfilter.kafka.edge_factory import edge_service, refuse_unforwarded
+from streamfilter.kafka.predecessor import TakeOver
 from streamfilter.kafka.task_factory import TaskFactory
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
@@ -54,22 +55,27 @@ T = TypeVar("T")
 
 RANGE_OVERHEAD = 512  # bytes of a sketch range of one document beyond its changelog record
 ASK_AGAIN_SECONDS = 0.5
+_NEEDS = "the user of kafka.common needs:"
 MISSING_SECONDS = 3.0  # until a topic counts as missing: brokers learn late of a new one
 
 
-def needed(config: Config, role: str | None = None) -> list[str]:
+def needed(config: Config, role: str | None = None, more: Sequence[Right] = ()) -> list[str]:
     """Return the minimum rights of the user that `run` works as, one per line."""
-    return [str(right) for right in rights_of(config, role)]
+    return [str(right) for right in (*rights_of(config, role), *more)]
 
 
 @contextmanager
-def explained(config: Config, role: str | None = None) -> Iterator[None]:
-    """Add the needed rights to the message of a `Refused` inside the block."""
+def explained(
+    config: Config, role: str | None = None, more: Sequence[Right] = ()
+) -> Iterator[None]:
+    """Add the needed rights to the message of a `Refused` inside the block, and *more*, once."""
     try:
         yield
     except Refused as refused:
-        lines = "\n".join(f"    {right}" for right in needed(config, role))
-        raise Refused(f"{refused}\n    the user of kafka.common needs:\n{lines}") from refused
+        if _NEEDS in str(refused):
+            raise
+        lines = "\n".join(f"    {right}" for right in needed(config, role, more))
+        raise Refused(f"{refused}\n    {_NEEDS}\n{lines}") from refused
 
 
 def too_late(error: LogError) -> Stop:
@@ -88,8 +94,14 @@ def serve(
     accept_positions: bool = False,
     rewrite_changelog: bool = False,
     role: str | None = None,
+    before: Callable[[Start], TakeOver | None] = lambda start: None,
+    more: Sequence[Right] = (),
 ) -> None:
-    """Filter between the topics of *config* until *stopping*, or raise `Stop`."""
+    """Filter between the topics of *config* until *stopping*, or raise `Stop`.
+
+    *before* returns what is taken over from another group (`take_over.prepared`), which needs
+    *more* rights.
+    """
     refuse_other_role(config, role)
     if backups_for(config, config.index.path, "index") is not None:  # a missing extra stops here
         metrics.set(backup_every_seconds=config.index.backup.every.total_seconds())
@@ -105,9 +117,11 @@ def serve(
     )
     health.report(scheme=config.scheme().fingerprint)
     start = Start(config, health, stopping)
-    with explained(config, role):
+    with explained(config, role, more):
         try:
+            take_over = before(start)
             factory = task_factory(config, health, metrics, showcase, start, role)
+            factory = replace(factory, take_over=take_over)
         except StoppedEarly:
             return
         metrics.spent("start")

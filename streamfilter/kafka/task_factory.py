@@ -51,6 +51,7 @@ from streamfilter.kafka.ports.membership import GroupMembership
 from streamfilter.kafka.ports.sink import KafkaSink
 from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.kafka.ports.unowned_partitions import UnownedPartitions
+from streamfilter.kafka.predecessor import TakeOver
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Positions
 from streamfilter.monitoring.client_statistics import Statistics
@@ -85,6 +86,7 @@ class TaskFactory:
     seeds: tuple[Seed, ...] = ()  # what the task reads instead of its input (`seeding.py`)
     adapted: Callable[[Parts], Parts] = lambda parts: parts
     hashes: bytes | None = None  # the secret of a new index without a seed file; None: random
+    take_over: TakeOver | None = None  # of another group (`run --take-over`)
     backups: BackupObserver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -147,9 +149,7 @@ class TaskFactory:
         path = self.store(plan.number).path
         name = "index" if path == self.config.index.path else path.name
         target = backups_for(self.config, path, name)
-        if target is None:
-            return None
-        return IndexBackups(plan, target, self.backups, Aside())
+        return None if target is None else IndexBackups(plan, target, self.backups, Aside())
 
     def plan(
         self, number: int, *, accept_positions: bool = False, rewrite_changelog: bool = False
@@ -168,11 +168,12 @@ class TaskFactory:
         )
 
     def _task(self, plan: Plan, index: Index | None, membership: GroupMembership) -> Task:
-        topics, changelog = (
-            self.topics_of(plan.number, plan.names.inputs),
-            self.changelog(plan.number),
-        )
+        topics = self.topics_of(plan.number, plan.names.inputs)
+        changelog = self.changelog(plan.number)
         sink = self.sink(topics, changelog)
+        if (taking := self.take_over) is not None:
+            theirs = self.sink(topics, changelog, taking.transactional_id)
+            plan = replace(plan, predecessor=taking.of(plan.names.inputs, theirs))
         source = self.source(topics)
         parts = self.parts(plan, source, sink, changelog, membership.member)
         if self.config.cluster.enabled and not self.seeds:

@@ -27,15 +27,13 @@ from streamfilter.engine.messages.changelog import (
 )
 from streamfilter.engine.messages.changelog_header import BEGIN, END, Header, encode_header
 from streamfilter.engine.parts import Parts
-from streamfilter.engine.ports import OutcomeUnknown
 from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.writer_check import WriterCheck
 from streamfilter.index.protocol import Index
 from streamfilter.model import EVER, BatchMark
-from streamfilter.process.health import State
-from streamfilter.tasks.plan import Script
+from streamfilter.tasks.plan import Script, tried
 
 BATCHES, DOCUMENTS = 1_000, 500  # limits of one transaction; a batch is never divided
 
@@ -116,11 +114,4 @@ class Rewriting:
             pass
 
     def _try(self, load: Load) -> Script[bool]:
-        """Run one transaction; return whether it was committed, or raise `OutcomeUnknown`."""
-        yield State.RESTORING, ""
-        while not (member := self._parts.member()).has_place:
-            yield State.STARTING, "the changelog is to be written again, by a member of the group"
-        offset = self._transactions.run(load, member)
-        if self._transactions.worn and (offset is None or load.update is None):
-            raise OutcomeUnknown("the rewrite of the changelog begins again")
-        return offset is not None
+        return (yield from tried(self._parts, self._transactions, load))

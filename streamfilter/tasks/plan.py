@@ -4,8 +4,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from streamfilter.engine.ports import Retriable, StartAt
+from streamfilter.engine.parts import Parts
+from streamfilter.engine.ports import OutcomeUnknown, Predecessor, Retriable, StartAt
 from streamfilter.engine.start_checks import Names
+from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.errors import DiskFull
 from streamfilter.process.health import State
@@ -33,6 +35,8 @@ class Plan:
     """Whether records before the changelog's positions are read again. False: a judge has no
     records, and its edges are rewound instead."""
 
+    predecessor: Predecessor | None = None  # the group that this one takes over (`take_over.py`)
+
     @property
     def label(self) -> str:
         """Return the task's name, as in its transactional id."""
@@ -57,3 +61,17 @@ def with_room(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Script
             full = str(error)
         # Yield after the handler: a live exception would keep RocksDB open, and hold its lock.
         yield State.PAUSED_DISK, full
+
+
+def tried(parts: Parts, transactions: Transactions, load: Load) -> Script[bool]:
+    """Run one transaction of a start; return whether it was committed, or raise `OutcomeUnknown`.
+
+    Only the last one of a start has an update; after the others the same producer must go on.
+    """
+    yield State.RESTORING, ""
+    while not (member := parts.member()).has_place:
+        yield State.STARTING, "this process has no place in the group yet"
+    offset = transactions.run(load, member)
+    if transactions.worn and (offset is None or load.update is None):
+        raise OutcomeUnknown("the start begins again, with a new producer")
+    return offset is not None

@@ -32,8 +32,10 @@ from streamfilter.engine.messages.changelog_header import (
     END,
     FORGET,
     HEADER,
+    SUCCESSOR,
     Header,
     decode_header,
+    decode_successor,
     kind_of,
 )
 from streamfilter.engine.ports import ChangelogReader, Entry
@@ -97,6 +99,7 @@ class Replay:
         """Number of the next batch; None: any number, because the changelog may be trimmed."""
         self._horizon = progress.horizon
         self._anew = False  # whether the last header began a rewrite: known batches come again
+        self.successor = ""  # the group that took over, if no batch of ours follows
         self.by = ""  # the process that wrote the last record read, if a record says so
 
     @property
@@ -166,6 +169,8 @@ class Replay:
                 self._forgotten.append(changelog.decode_forgotten(entry.value))
             elif kind == BATCH:
                 self._end_batch(entry, changelog.decode_batch(entry.value))
+            elif kind == SUCCESSOR:
+                self.successor = decode_successor(entry.value)
         except FormatError as error:
             raise refuse_broken(self._names, entry.offset, str(error)) from error
 
@@ -221,6 +226,7 @@ class Replay:
             why = f"batch {number} forgets what was not judged before it"
             raise refuse_broken(self._names, entry.offset, why)
         self._next, self._horizon, self._anew = number + 1, batch.mark.horizon, False
+        self.successor = ""
         self._marks.append(batch.stored_mark)
         self._documents += self._unfinished
         self._unfinished = []

@@ -35,6 +35,7 @@ from streamfilter.stops import counted
 from streamfilter.tasks.changelog_rewrite import Rewriting
 from streamfilter.tasks.index_storage import IndexKeeper, Opened
 from streamfilter.tasks.plan import Plan, Script, patiently
+from streamfilter.tasks.take_over import TakingOver, fenced
 
 HEAR_SECONDS = 10.0
 """Longest wait until brokers know a partition that a predecessor has read. After that the input
@@ -47,12 +48,14 @@ class TaskStart:
     def __init__(self, plan: Plan, parts: Parts, keeper: IndexKeeper) -> None:
         self._plan, self._parts, self._keeper = plan, parts, keeper
         self._observer = parts.observer.process
+        self._successor = ""  # the group that the changelog ends with
         self.layout = Layout(0, {})  # the numbers of partitions that the start found
 
     def run(self) -> Script[Transactor]:
         """Do all six steps; return the transactor, which does the others."""
         parts, plan, names = self._parts, self._plan, self._plan.names
         source, inputs = parts.source, parts.inputs
+        yield from fenced(plan.predecessor)
         yield from patiently(
             State.STARTING, lambda: parts.sink.open(watched=parts.incoming.refusals.watching)
         )
@@ -61,9 +64,7 @@ class TaskStart:
         partitions = inputs.take(inputs.table, self.layout, plan.number)
         committed = yield from patiently(State.STARTING, source.committed, partitions)
         remembered, present = yield from patiently(State.STARTING, source.ids)
-        accept = plan.accept_positions
-        for message in start_checks.refuse_other_input(names, remembered, present, accept=accept):
-            self._observer.loudly(message)
+        self._look_at_ids(remembered, present)
         kill_point("start.committed")
         # Only after step 2: batches committed before those offsets lie before this end.
         bounds = yield from patiently(State.STARTING, parts.changelog.bounds)
@@ -85,10 +86,12 @@ class TaskStart:
             complete = yield from self._is_complete(opened.index, bounds)
             if not complete or (yield from self._was_late(opened.index, self.layout)):
                 return (yield from self.run())
-            numbered, before = self._numbered(opened.index, committed, remembered), inputs.table
+            numbered, table = self._numbered(opened.index, committed, remembered), inputs.table
             partitions = inputs.take(numbered, self.layout, plan.number)
-            committed = inputs.renumbered(committed, before)
+            committed = inputs.renumbered(committed, table)
             position = yield from self._position(opened, committed, partitions)
+        taking = TakingOver(plan, parts, opened.index, position, successor=self._successor)
+        taken = yield from taking.position()
         if parts.seeds is not None:
             position = parts.seeds.joined(position)
         parts.forwarder.begin(self.layout, opened.writer)
@@ -100,6 +103,9 @@ class TaskStart:
             parts.changelog, parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
         own = Header(opened.identity.encode(), names.group, plan.bucket_cap, inputs=inputs.table)
+        if taken is not None:
+            yield from taking.take(taken, writer_check, own if header is None else None)
+            return (yield from self.run())
         if plan.rewrite_changelog and self._lost(opened.index):
             yield from Rewriting(parts, opened.index, position, writer_check, own).run()
             return (yield from self.run())
@@ -112,6 +118,11 @@ class TaskStart:
             yield from _written(transactor.number_inputs)
         return transactor
 
+    def _look_at_ids(self, remembered: str, present: str) -> None:
+        names, accept = self._plan.names, self._plan.accept_positions
+        for message in start_checks.refuse_other_input(names, remembered, present, accept=accept):
+            self._observer.loudly(message)
+
     def _catch_up(self, opened: Opened, bounds: Watermarks) -> Script[None]:
         with closing(self._keeper.replay(opened, bounds, end=bounds.end)) as replay:
             begun = bounds.end - replay.position
@@ -120,6 +131,7 @@ class TaskStart:
                 self._observer.restoring(max(0, bounds.end - replay.position))
                 state = State.PAUSED_DISK if waiting else State.RESTORING
                 yield state, waiting
+            self._successor = replay.successor
         self._observer.restoring(0)
         self._observer.note(
             f"{self._plan.label} restored: {counted(len(opened.index), 'document')}"

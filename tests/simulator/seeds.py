@@ -59,7 +59,7 @@ def draw_seeds(rng: random.Random, families: int, lines: int) -> dict[int, list[
 
 
 def reading(parts: Parts, readers: Sequence[SimSeed]) -> Parts:
-    """Return *parts* of a task that reads the seeds, as `kafka.seeding` makes them."""
+    """Return *parts* of a task that reads the seeds, as `kafka.lifecycle.seeding` makes them."""
     counts = SeedCounts()
     source = SeedSource(
         parts.source, parts.inputs, readers, counts, retention=UNLIMITED, clock=parts.clock

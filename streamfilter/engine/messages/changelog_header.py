@@ -29,7 +29,9 @@ SEVERAL = 6
 """Version of a header with a table of several input topics, perhaps also of a
 rewrite. A version that ignored the table would take its numbers for partitions of one topic."""
 SEEDED = 7  # version of a header whose table has seeds: an older version would lose them
-HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
+HEADER, DOCUMENT, BATCH, FORGET, SUCCESSOR = 1, 2, 3, 4, 5
+"""The types. `SUCCESSOR` ends a changelog: another group took the input over. An older version of
+streamfilter refuses it, and so does not go on behind it."""
 BEGIN, END, GROWN = "begin", "end", "grown"
 REWRITING = bytes([ANEW, HEADER])  # the first bytes of such a header, with one input topic
 GROUP, BUCKET_CAP, WINDOW, PART, INPUTS = "group", "bucket_cap", "window", "anew", "inputs"
@@ -63,7 +65,7 @@ def kind_of(value: bytes) -> int:
         raise FormatError(
             f"a changelog record of version {version}; this streamfilter reads up to {SEEDED}"
         )
-    if kind not in (HEADER, DOCUMENT, BATCH, FORGET):
+    if kind not in (HEADER, DOCUMENT, BATCH, FORGET, SUCCESSOR):
         raise FormatError(f"a changelog record of unknown type {kind}")
     if version != VERSION and kind != (HEADER if version >= ANEW else BATCH):
         raise FormatError(f"a changelog record of type {kind} has no version {version}")
@@ -121,6 +123,22 @@ def part_of(value: bytes) -> str:
     """Return `Header.anew` of a header that can have it, else ''. Raise `FormatError`."""
     headed = value[1:2] == bytes([HEADER]) and value[0] >= ANEW
     return decode_header(value).anew if headed else ""
+
+
+def encode_successor(group: str) -> bytes:
+    """Return the record that ends a changelog, because *group* goes on in its place."""
+    return PREFIX.pack(VERSION, SUCCESSOR) + json.dumps({GROUP: group}).encode()
+
+
+def decode_successor(value: bytes) -> str:
+    """Return the group in a record of `encode_successor`, or raise `FormatError`."""
+    try:
+        group = json.loads(body_of(value, SUCCESSOR))[GROUP]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        group = None
+    if not isinstance(group, str) or not group:
+        raise FormatError("a successor record names no group")
+    return group
 
 
 def _decoded_window(field: object) -> Window | None:

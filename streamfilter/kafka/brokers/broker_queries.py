@@ -142,13 +142,14 @@ def committed(
     consumer: Consumer, wanted: Mapping[int, TopicPartition], doing: str
 ) -> dict[int, TopicPartition]:
     """Return the group's stable offsets with their texts, where it has one, or raise `LogError`."""
-    found = {each: each for each in _committed(consumer, [*wanted.values()], doing)}
+    found = {each: each for each in committed_spots(consumer, [*wanted.values()], doing)}
     return {n: found[spot] for n, spot in wanted.items() if found[spot].offset >= 0}
 
 
-def _committed(
+def committed_spots(
     consumer: Consumer, wanted: Sequence[TopicPartition], doing: str
 ) -> list[TopicPartition]:
+    """Return *wanted* with what the consumer's group committed, or raise `LogError`."""
     try:
         found = consumer.committed(list(wanted), timeout=CALL_SECONDS)
     except KafkaException as error:
@@ -237,6 +238,6 @@ def marked_input(topic: str, partition: int, offset: int, input_id: str) -> list
 def remembered_input(consumer: Consumer, topic: str, partition: int) -> str:
     """Return the input's topic id that the group committed last, or `UNKNOWN_INPUT`."""
     doing = f"reading the group's offset of {topic}"
-    (found,) = _committed(consumer, [TopicPartition(topic, partition)], doing)
+    (found,) = committed_spots(consumer, [TopicPartition(topic, partition)], doing)
     text = found.metadata or ""
     return text.removeprefix(INPUT_PREFIX) if text.startswith(INPUT_PREFIX) else UNKNOWN_INPUT

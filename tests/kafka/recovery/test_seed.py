@@ -25,8 +25,8 @@ from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.errors import IndexLocked, IndexRefused
-from streamfilter.kafka import seeding
-from streamfilter.kafka.seed_trial import trial_copy
+from streamfilter.kafka.lifecycle import seeding
+from streamfilter.kafka.lifecycle.seed_trial import trial_copy
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import DUPLICATES, Record
 from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
@@ -385,7 +385,8 @@ def test_a_seed_that_lost_its_task_to_a_service_ends_and_none_begins_beside_it(s
     path = archive(stage, texts(random.Random(7), 9_000))
     config = stage.configuration(**{**SETTINGS, "batch": {"documents": 1, "latency": "10s"}})
     hasty = (
-        "import sys; from streamfilter import cli; from streamfilter.kafka import seeding; "
+        "import sys; from streamfilter import cli; "
+        "from streamfilter.kafka.lifecycle import seeding; "
         "seeding.OWNED_SECONDS = 0.0; sys.exit(cli.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", hasty, "seed", "--config", str(config), str(path)]

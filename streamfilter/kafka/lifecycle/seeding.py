@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
+
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
@@ -25,8 +27,8 @@ from streamfilter.engine.batches.seeding import (
 from streamfilter.engine.parts import Parts
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.group_reset import members_of
-from streamfilter.kafka.seed_sources import SeedIndex, StoredSketches
-from streamfilter.kafka.seed_trial import DryRun, trial_copy
+from streamfilter.kafka.lifecycle.seed_sources import SeedIndex, StoredSketches
+from streamfilter.kafka.lifecycle.seed_trial import DryRun, trial_copy
 from streamfilter.kafka.service_start import Start, StoppedEarly, explained, task_factory
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.web.showcase import Showcase
@@ -195,18 +197,23 @@ def refuse_partitions(config: Config) -> None:
 
 
 def _alone(config: Config, start: Start) -> None:
-    """Wait until the group has no members: a killed one counts until its session ends.
+    """Raise `ConfigError` if a process of the group is alive."""
+    admin, group = clients.admin_client(config), config.kafka.group
+    if members := members_after_a_session(start, admin, group):
+        got = f"a process owns the task: {', '.join(sorted(members))}"
+        cure = (
+            "stop every process of the group, standbys too (SIGTERM), seed, and start them "
+            "again; a service that starts meanwhile waits as a standby"
+        )
+        raise ConfigError([Problem("kafka.group", got, cure)])
 
-    Raises `ConfigError`: a process is alive.
-    """
-    admin = clients.admin_client(config)
-    deadline = start.clock.monotonic() + config.kafka.session_timeout.total_seconds() + 1.0
-    while members := start.patiently(lambda: members_of(admin, config.kafka.group)[0]):
+
+def members_after_a_session(start: Start, admin: AdminClient, group: str) -> tuple[str, ...]:
+    """Return the members of *group* that stay: a killed one counts until its session ends."""
+    session = start.config.kafka.session_timeout.total_seconds()
+    deadline = start.clock.monotonic() + session + 1.0
+    while members := start.patiently(lambda: members_of(admin, group)[0]):
         if start.clock.monotonic() > deadline:
-            got = f"a process owns the task: {', '.join(sorted(members))}"
-            cure = (
-                "stop every process of the group, standbys too (SIGTERM), seed, and start them "
-                "again; a service that starts meanwhile waits as a standby"
-            )
-            raise ConfigError([Problem("kafka.group", got, cure)])
+            break
         start.clock.sleep(ALONE_AGAIN_SECONDS)
+    return members

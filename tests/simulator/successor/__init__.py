@@ -1,0 +1,1 @@
+"""A group whose input another one takes over (`run --take-over`), whatever befalls both."""
