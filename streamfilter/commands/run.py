@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from functools import partial
 from pathlib import Path
@@ -33,8 +34,8 @@ Examples:
   streamfilter run --config streamfilter.yaml --set kafka.group=news --set http.port=0
   streamfilter run --config streamfilter.yaml --role judge      # with cluster.enabled
   streamfilter run --config streamfilter.yaml --rewrite-changelog   # once, then without
-  streamfilter run --config new.yaml --take-over GROUP --dry-run    # what it would do
-  streamfilter run --config new.yaml --take-over GROUP              # once, then without
+  streamfilter run --config new.yaml --dry-run      # what input.take_over would do
+  streamfilter run --config old.yaml --take-over NEW    # back to the old settings
 """
 
 logger = logging.getLogger("streamfilter.run")
@@ -55,9 +56,10 @@ logger = logging.getLogger("streamfilter.run")
 @click.option(
     "--take-over",
     metavar="GROUP",
-    help="Go on where the stopped group GROUP ended, with other settings.",
+    help="Go on where the stopped group GROUP ended, with other settings (input.take_over). It may "
+    "be the one that took over from this group.",
 )
-@click.option("--dry-run", is_flag=True, help="With --take-over: only show what it would do.")
+@click.option("--dry-run", is_flag=True, help="With input.take_over: only show what it would do.")
 @click.option(
     "--role",
     type=click.Choice(["edge", "judge"]),
@@ -73,15 +75,14 @@ def command(
     not return, it ends after 20 s with 75, as after a kill. A second process of the same group,
     with its own index.path and http.port, is a standby.
     """
-    from streamfilter.kafka.lifecycle.take_over import prepared, preview, rights_over
+    from streamfilter.kafka.lifecycle.take_over import prepared, preview
     from streamfilter.kafka.service_start import serve
 
     options.say_unread(files)
-    config = options.load(files, overrides)
-    if dry_run and not take_over:
-        raise click.UsageError("--dry-run belongs to --take-over GROUP")
-    if take_over and dry_run:
-        standard.say(preview(config, take_over))
+    named = () if take_over is None else (f"input.take_over={json.dumps(take_over)}",)
+    config = options.load(files, (*overrides, *named))
+    if dry_run:
+        standard.say(preview(config))
         return ExitCode.OK
     refuse_small_limits()
     refuse_link(config.index.path)
@@ -109,8 +110,7 @@ def command(
             accept_positions=accept_positions,
             rewrite_changelog=rewrite_changelog,
             role=role,
-            before=partial(prepared, group=take_over) if take_over else lambda start: None,
-            more=rights_over(take_over) if take_over else (),
+            before=partial(prepared, back=take_over is not None),
         )
     logger.info("stopped; everything taken is committed")
     return ExitCode.OK

@@ -114,6 +114,20 @@ def _cluster(config: Config) -> Iterator[Problem]:
         yield Problem("cluster.enabled", got, "set input.topic, or cluster.enabled: false")
 
 
+def _take_over(config: Config) -> Iterator[Problem]:
+    """One group with one index takes over from another one."""
+    key, then = "input.take_over", "once it has taken over, remove input.take_over, and set it back"
+    if config.input.take_over is None:
+        return
+    if config.input.take_over == config.kafka.group:
+        cure = "name the old group; the new one needs a kafka.group of its own"
+        yield Problem(key, "it is kafka.group itself", cure)
+    if config.index.scope == "partition":
+        yield Problem(key, "index.scope is partition", "set index.scope: topic, or remove it")
+    if config.cluster.enabled:
+        yield Problem(key, "cluster.enabled is true", f"set it to false; {then}")
+
+
 def _backup(config: Config) -> Iterator[Problem]:
     """Return a problem if backups would go into the directory of the index."""
     target = config.index.backup.target or ""
@@ -336,6 +350,7 @@ def _within(key: str, least: float, most: float, expected: str, default: str) ->
 
 _CHECKS: tuple[CheckOf, ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
+    (("input.take_over", "index.scope", "cluster.enabled", "kafka.group"), _take_over),
     (("cluster", "index.scope", "input.topics"), _cluster),
     *shapes.CHECKS,
     boilerplate.CHECK,

@@ -258,8 +258,8 @@ def refuse_judged(names: Names, predecessor: str) -> Refusal:
         f"the group {names.group!r} has judged records of {names.topic} already: it cannot take "
         f"over {predecessor!r}, which judges them, too",
         f"stop {names.group!r}, `streamfilter reset --yes` with its configuration, fill its index "
-        f"(`streamfilter seed`), and then start it with --take-over {predecessor}",
-        "leave out --take-over, if the two groups are to work side by side",
+        "(`streamfilter seed`), and then start it again",
+        "remove input.take_over, if the two groups are to work side by side",
     )
 
 

@@ -185,7 +185,8 @@ class Transactor:
         kill_point("batch.decided")
         header = self._header_of(decided.extent.opens, after.positions)
         additions = decided.additions and recorded(decided.additions)
-        update = Update.encoded(batch, header, additions, removals) if batch else None
+        successor = self._header.successor
+        update = Update.encoded(batch, header, additions, removals, successor) if batch else None
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
@@ -340,7 +341,8 @@ class Transactor:
         member = self._member()
         if member is None:
             return StepResult.RETRY
-        update = Update.encoded(batch, header) if batch else None
+        successor = self._header.successor
+        update = Update.encoded(batch, header, successor=successor) if batch else None
         leaving = self._parts.forwarder.written(None, self.position.positions, after.positions)
         offset = self._transactions.run(Load(after.positions, leaving, update), member)
         if offset is None:

@@ -1,4 +1,4 @@
-"""The group that `run --take-over` replaces, as brokers show it.
+"""The group that `input.take_over` names, as brokers show it.
 
 Its changelog says how far it has judged, and its committed offsets must agree. A group that works,
 that reads something else, that was rewound, or that has a successor is refused by its name.
@@ -7,9 +7,9 @@ that reads something else, that was rewound, or that has a successor is refused 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -34,8 +34,7 @@ from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, listed
 from streamfilter.kafka.group_reset import members_of, owner_of
 from streamfilter.kafka.topic_reader import TopicReader
-from streamfilter.kafka.topic_sample import first_of
-from streamfilter.model import Positions
+from streamfilter.model import SEEDS_FROM, Positions, Span
 from streamfilter.stops import ConfigError, Problem, Temporary, counted
 
 
@@ -56,6 +55,46 @@ class OldState:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangelogEnd:
+    """The end of a changelog."""
+
+    last: int  # offset of the last record
+    successor: str  # the group in it; empty: it is a batch
+    spans: Sequence[Span]  # of the last batch, if it is near
+
+    @property
+    def judges(self) -> bool:
+        """Return whether the last batch has judged offsets of the input."""
+        return any(s.start < s.end for s in self.spans if s.partition < SEEDS_FROM)
+
+
+def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd | None:
+    """Return the end of a *changelog*; None: there is none, or it is empty. Raises `Stop`."""
+    if changelog not in listed(config, admin):
+        return None
+    with TopicReader(config, changelog) as reader:
+        for block in reader.newest_first(reader.bounds(admin, stable=True)):
+            end, last = None, -1
+            for record in block:
+                last, value, strange = record.source.offset, record.value or b"", ""
+                try:
+                    kind = kind_of(value)
+                    if kind == BATCH:
+                        end = ChangelogEnd(last, "", decode_batch(value).mark.spans)
+                    elif kind == SUCCESSOR:
+                        spans = end.spans if end else ()
+                        end = ChangelogEnd(last, decode_successor(value), spans)
+                except FormatError as error:
+                    strange = str(error)
+                if strange:
+                    got, cure = f"{changelog} at {last}: {strange}", "use the version that wrote it"
+                    raise ConfigError([Problem("index.changelog", got, cure)])
+            if end is not None:
+                return replace(end, last=last)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class OldGroup:
     """The group that is to be taken over."""
 
@@ -65,38 +104,55 @@ class OldGroup:
 
     def refusal(self, got: str, cure: str) -> ConfigError:
         """Return the error that it cannot be taken over, with its name."""
-        return ConfigError([Problem("--take-over", f"the group {self.name!r}: {got}", cure)])
+        return ConfigError([Problem("input.take_over", f"the group {self.name!r}: {got}", cure)])
+
+    def changelog(self) -> str:
+        """Return its changelog; empty: it has none, or it was deleted. Raises `LogError`."""
+        known = listed(self.config, self.admin)
+        return self._changelog({}, known) or self._changelog(self._offsets(known)[1], known)
 
     def look(self, *, fenced: bool = True) -> OldState:
         """Return how it stands now. Raises `ConfigError`: it cannot be taken over; `LogError`.
 
         Unless its last process is *fenced*, that process may have a transaction open.
         """
-        self._refuse_settings()
+        if not (changelog := self.changelog()):
+            raise self._missing()
+        end = end_of(self.config, self.admin, changelog)
+        if end is None:
+            raise self.refusal(f"its changelog {changelog} is empty", "start it once, and stop it")
+        if end.successor:  # all else may be gone: brokers delete the offsets of an idle group
+            return OldState(changelog, {}, end.last, self._known(end.successor))
         known = listed(self.config, self.admin)
-        members = () if fenced else self._found()
+        members = () if fenced else members_of(self.admin, self.name)[0]
         offsets, noted = self._offsets(known, stable=fenced)
-        changelog = self._changelog(noted, known)
+        if not offsets:
+            cure = "start it once more, and stop it"
+            raise self.refusal("it has no committed offsets, or they have expired", cure)
         self._refuse_tasks(len(known[changelog].partitions), known)
         offsets.pop((changelog, 0), None)
         self._refuse_other_input({topic for topic, _ in offsets}, known)
         offsets = {spot: at for spot, at in offsets.items() if spot[0] in known}
         self._refuse_recreated(offsets, noted.get(changelog, ""))
-        last, successor, ends = self._end_of(changelog)
-        if not successor and (odd := Counter(offsets.values()) - Counter(ends.values())):
+        if odd := Counter(offsets.values()) - Counter(span.end for span in end.spans):
             got = (
                 f"its committed offsets {sorted(odd)} are not where its changelog {changelog} ends "
-                f"({dict(sorted(ends.items()))}): it was rewound or skipped"
+                f"({sorted(span.end for span in end.spans)}): it was rewound or skipped"
             )
             raise self.refusal(got, "start it, and let it read on to the end; then stop it")
-        return OldState(changelog, offsets, last, self._known(successor), members)
+        return OldState(changelog, offsets, end.last, "", members)
 
-    def _found(self) -> tuple[str, ...]:
-        members, exists = members_of(self.admin, self.name)
-        if not exists:
-            cure = "name the group that works now: kafka.group in its configuration"
-            raise self.refusal("there is no such group", cure)
-        return members
+    def _missing(self) -> ConfigError:
+        """Return the refusal of a group without a changelog."""
+        if not members_of(self.admin, self.name)[1]:
+            cure = "name the group that works now (its kafka.group), or remove input.take_over"
+            return self.refusal("there is no such group", cure)
+        return self.refusal(
+            "it has no changelog that begins with its name: it is no group of streamfilter, or "
+            "that topic was deleted",
+            "name the group of the old service; a changelog without its beginning is first written "
+            "again (`run --rewrite-changelog` of the old service)",
+        )
 
     def alive(self) -> tuple[str, ...]:
         """Return its members; a running task may ask so (`ports/unowned_partitions.py`)."""
@@ -108,23 +164,12 @@ class OldGroup:
     def _known(self, successor: str) -> str:
         if successor not in ("", self.config.kafka.group):
             got = f"the group {successor!r} took it over already"
-            raise self.refusal(got, f"take over that one: --take-over {successor}")
+            raise self.refusal(got, f"take over that one: input.take_over: {successor}")
         return successor
-
-    def _refuse_settings(self) -> None:
-        if self.name == self.config.kafka.group:
-            cure = "name the old group; the new one needs a kafka.group of its own"
-            raise self.refusal("it is this group itself", cure)
-        if self.config.index.scope == "partition":
-            cure = "set index.scope: topic, where one index has all documents"
-            raise self.refusal("index.scope is partition in this configuration", cure)
-        if self.config.cluster.enabled:
-            cure = "set cluster.enabled: false to take over, and true afterwards"
-            raise self.refusal("cluster.enabled is true in this configuration", cure)
 
     def _refuse_tasks(self, tasks: int, known: Mapping[str, object]) -> None:
         if tasks > 1:
-            cure = "give the new group an input.start, and start it without --take-over"
+            cure = "give the new group an input.start in place of input.take_over"
             raise self.refusal(f"it has {tasks} indexes (index.scope: partition)", cure)
         if f"{self.name}.verdicts" in known:
             got = f"it has edges and a judge (topic {self.name}.verdicts)"
@@ -143,7 +188,7 @@ class OldGroup:
         )
 
     def _offsets(
-        self, known: Mapping[str, Any], *, stable: bool
+        self, known: Mapping[str, Any], *, stable: bool = False
     ) -> tuple[dict[Spot, int], dict[str, str]]:
         """Return its offsets, and its note of the input's id by the changelog's topic.
 
@@ -159,26 +204,16 @@ class OldGroup:
         notes = {each.topic: each.metadata or "" for each in spots}
         notes = {topic: text for topic, text in notes.items() if text.startswith(INPUT_PREFIX)}
         found = {(each.topic, each.partition): each.offset for each in spots if each.offset >= 0}
-        if not found:
-            raise self.refusal(
-                "it has no committed offsets, or they have expired",
-                "name the group that works now (kafka.group in its configuration); if its offsets "
-                "have expired, start it once more, and stop it",
-            )
         return found, notes
 
     def _changelog(self, noted: Mapping[str, str], known: Mapping[str, object]) -> str:
-        """Return its changelog: the topic that it has a note for, or that has the usual name."""
+        """Return its changelog: of the usual name, or with a note of the group; empty: none."""
         for topic in sorted({*noted, f"{self.name}.changelog"} & known.keys()):
-            for record in first_of(self.config, topic):
-                if owner_of(record.value or b"") == self.name:
-                    return topic
-        raise self.refusal(
-            "it has no changelog that begins with its name: it is no group of streamfilter, or "
-            "that topic was deleted",
-            "name the group of the old service; a changelog without its beginning is first written "
-            "again (`run --rewrite-changelog` of the old service)",
-        )
+            with TopicReader(self.config, topic) as reader:
+                first = next(reader.records(reader.bounds(self.admin, stable=True)), None)
+            if first is not None and owner_of(first.value or b"") == self.name:
+                return topic
+        return ""
 
     def _refuse_recreated(self, offsets: Mapping[Spot, int], noted: str) -> None:
         topics = {topic for topic, _ in offsets}
@@ -188,52 +223,23 @@ class OldGroup:
         present = ask_for_id(self.admin, topic)
         if present and noted != INPUT_PREFIX + present:
             got = f"{topic} was recreated since it worked last, and its offsets are of the old one"
-            raise self.refusal(got, "start the new group without --take-over")
+            raise self.refusal(got, "start the new group without input.take_over")
 
-    def _end_of(self, changelog: str) -> tuple[int, str, Positions]:
-        """Return the last record's offset, the successor in it, and the last batch's positions."""
-        with TopicReader(self.config, changelog) as reader:
-            for block in reader.newest_first(reader.bounds(self.admin, stable=True)):
-                last, successor, ends = -1, "", Positions()
-                for record in block:
-                    last, value, strange = record.source.offset, record.value or b"", ""
-                    try:
-                        kind = kind_of(value)
-                        if kind == BATCH:
-                            successor, ends = "", decode_batch(value).positions
-                        elif kind == SUCCESSOR:
-                            successor = decode_successor(value)
-                    except FormatError as error:
-                        strange = str(error)
-                    if strange:
-                        got = f"its changelog {changelog} at offset {last}: {strange}"
-                        raise self.refusal(got, "use the version of streamfilter that wrote it")
-                if ends or successor:
-                    return last, successor, ends
-        raise self.refusal(f"its changelog {changelog} is empty", "start it once, and stop it")
-
-    def as_text(self, found: OldState, waiting: Callable[[Spot], int], unseeded: int | None) -> str:
-        """Return what would happen; *waiting* returns how many offsets wait.
-
-        So many offsets of the unique topic are *unseeded*: their documents are not in the index.
-        None: they cannot enter it, for its changelog has ended.
-        """
+    def as_text(self, found: OldState, ends: Mapping[Spot, int]) -> str:
+        """Return what would happen; *ends* are the next offsets of the input."""
         group, name = self.config.kafka.group, self.name
         if found.successor:
-            return f"the group {group} took over from {name} already: --take-over changes nothing"
+            return f"the group {group} took over from {name} already"
         lines = [f"the group {group} would take over from {name}:"]
         for (topic, partition), at in sorted(found.offsets.items()):
-            left = counted(waiting((topic, partition)), "offset")
+            left = counted(max(0, ends[topic, partition] - at), "offset")
             lines.append(f"  {topic}/{partition} from {at} on; {left} wait")
         members = ", ".join(sorted(found.members))
         state = f"works ({members}): stop it first" if members else "is stopped"
         unique = self.config.output.unique
-        if unseeded is None:
-            lines.append(f"  copies of what {name} has forwarded would count as new")
-        else:
-            count = counted(unseeded, "offset")
-            lines.append(f"  {count} of {unique} would enter the index before")
-            lines.append(f"  (`streamfilter seed --topic {unique}` reads them while {name} works)")
+        lines.append(
+            f"  what {unique} has received since its last seed would enter the index before"
+        )
         return "\n".join([*lines, f"  {name} {state}", "nothing was changed"])
 
 
@@ -241,10 +247,14 @@ class OldGroup:
 class KafkaPredecessor:
     """`streamfilter.engine.ports.Predecessor`."""
 
-    old: OldGroup
-    found: OldState
+    taking: TakeOver
     inputs: Inputs
     sink: Sink
+
+    @property
+    def old(self) -> OldGroup:
+        """Return the group."""
+        return self.taking.old
 
     @property
     def group(self) -> str:
@@ -255,10 +265,11 @@ class KafkaPredecessor:
         """Return its last positions; a partition that it did not know yet begins at 0."""
         found = self.old.look()
         if found.successor:
+            self.taking.done = True
             return None
         if alive := ", ".join(sorted(self.old.alive())):
             raise Retriable(f"the group {self.group} works ({alive}); stop its processes")
-        if found.last != self.found.last:
+        if found.last != self.taking.found.last:
             raise Temporary(
                 f"what the group {self.group} has forwarded last is not in the index yet\n"
                 "    what stays: the old group's positions\n"
@@ -271,15 +282,16 @@ class KafkaPredecessor:
     def farewell(self) -> Outgoing:
         """Return the record that ends its changelog."""
         value = encode_successor(self.old.config.kafka.group)
-        return Outgoing(self.found.changelog, 0, None, value)
+        return Outgoing(self.taking.found.changelog, 0, None, value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TakeOver:
     """What `lifecycle/take_over.py` has prepared."""
 
     old: OldGroup
     found: OldState  # as it stood when everything that it had forwarded was in the index
+    done: bool = False  # a task that starts later does not look at the old group any more
 
     @property
     def transactional_id(self) -> str:
@@ -288,4 +300,4 @@ class TakeOver:
 
     def of(self, inputs: Inputs, sink: Sink) -> KafkaPredecessor:
         """Return the port of a task; *sink* has our transactional id."""
-        return KafkaPredecessor(self.old, self.found, inputs, sink)
+        return KafkaPredecessor(self, inputs, sink)

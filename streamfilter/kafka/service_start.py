@@ -8,7 +8,7 @@ rights that the user needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -32,7 +32,7 @@ from streamfilter.kafka.brokers.cluster_topics import (
     with_cluster_topics,
 )
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
-from streamfilter.kafka.brokers.rights import EDGE, JUDGE, Right, rights_of
+from streamfilter.kafka.brokers.rights import EDGE, JUDGE, rights_of
 from streamfilter.kafka.brokers.topics import Topics, outputs_of
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import (
@@ -59,22 +59,20 @@ _NEEDS = "the user of kafka.common needs:"
 MISSING_SECONDS = 3.0  # until a topic counts as missing: brokers learn late of a new one
 
 
-def needed(config: Config, role: str | None = None, more: Sequence[Right] = ()) -> list[str]:
+def needed(config: Config, role: str | None = None) -> list[str]:
     """Return the minimum rights of the user that `run` works as, one per line."""
-    return [str(right) for right in (*rights_of(config, role), *more)]
+    return [str(right) for right in rights_of(config, role)]
 
 
 @contextmanager
-def explained(
-    config: Config, role: str | None = None, more: Sequence[Right] = ()
-) -> Iterator[None]:
-    """Add the needed rights to the message of a `Refused` inside the block, and *more*, once."""
+def explained(config: Config, role: str | None = None) -> Iterator[None]:
+    """Add the needed rights to the message of a `Refused` inside the block, once."""
     try:
         yield
     except Refused as refused:
         if _NEEDS in str(refused):
             raise
-        lines = "\n".join(f"    {right}" for right in needed(config, role, more))
+        lines = "\n".join(f"    {right}" for right in needed(config, role))
         raise Refused(f"{refused}\n    {_NEEDS}\n{lines}") from refused
 
 
@@ -95,12 +93,10 @@ def serve(
     rewrite_changelog: bool = False,
     role: str | None = None,
     before: Callable[[Start], TakeOver | None] = lambda start: None,
-    more: Sequence[Right] = (),
 ) -> None:
     """Filter between the topics of *config* until *stopping*, or raise `Stop`.
 
-    *before* returns what is taken over from another group (`take_over.prepared`), which needs
-    *more* rights.
+    *before* returns what is taken over from another group (`take_over.prepared`).
     """
     refuse_other_role(config, role)
     if backups_for(config, config.index.path, "index") is not None:  # a missing extra stops here
@@ -117,7 +113,7 @@ def serve(
     )
     health.report(scheme=config.scheme().fingerprint)
     start = Start(config, health, stopping)
-    with explained(config, role, more):
+    with explained(config, role):
         try:
             take_over = before(start)
             factory = task_factory(config, health, metrics, showcase, start, role)

@@ -86,7 +86,7 @@ class TaskFactory:
     seeds: tuple[Seed, ...] = ()  # what the task reads instead of its input (`seeding.py`)
     adapted: Callable[[Parts], Parts] = lambda parts: parts
     hashes: bytes | None = None  # the secret of a new index without a seed file; None: random
-    take_over: TakeOver | None = None  # of another group (`run --take-over`)
+    take_over: TakeOver | None = None  # of another group (`input.take_over`)
     backups: BackupObserver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -171,7 +171,7 @@ class TaskFactory:
         topics = self.topics_of(plan.number, plan.names.inputs)
         changelog = self.changelog(plan.number)
         sink = self.sink(topics, changelog)
-        if (taking := self.take_over) is not None:
+        if (taking := self.take_over) is not None and not taking.done:
             theirs = self.sink(topics, changelog, taking.transactional_id)
             plan = replace(plan, predecessor=taking.of(plan.names.inputs, theirs))
         source = self.source(topics)

@@ -1,4 +1,4 @@
-"""Takes the input over from another group, in one transaction (`run --take-over`).
+"""Takes the input over from another group, in one transaction (`input.take_over`).
 
     1   fence the old group: open a producer with its transactional id. Its open transaction ends
     2   read its committed offsets, after a check that they fit its changelog
@@ -59,6 +59,8 @@ class TakingOver:
         """Return the position to take; None: there is nothing to take. Raises `Refusal`."""
         plan, parts, own = self._plan, self._parts, self._own
         before, names, successor = plan.predecessor, plan.names, self._successor
+        if parts.seeds is not None:
+            return None
         if successor and (before is None or before.group != successor):
             raise start_checks.refuse_succeeded(names, successor)
         if before is None:

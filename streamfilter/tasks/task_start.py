@@ -103,6 +103,7 @@ class TaskStart:
             parts.changelog, parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
         own = Header(opened.identity.encode(), names.group, plan.bucket_cap, inputs=inputs.table)
+        own = replace(own, successor=self._successor)
         if taken is not None:
             yield from taking.take(taken, writer_check, own if header is None else None)
             return (yield from self.run())
@@ -241,13 +242,16 @@ class TaskStart:
         if not plan.rewinds:
             start_checks.refuse_rewind(plan.names, begin)
         latest = yield from patiently(State.STARTING, source.start_positions, partitions, "latest")
-        positions = dict(begin.positions) | start_checks.refuse_lost_input(
-            plan.names,
-            inputs.only_present(begin.positions),
-            earliest,
-            latest,
-            accept=plan.accept_positions,
-        )
+        positions = dict(begin.positions)
+        if self._parts.seeds is None and plan.predecessor is None and not self._successor:
+            # Otherwise nothing is read from there: another group judged what was deleted.
+            positions |= start_checks.refuse_lost_input(
+                plan.names,
+                inputs.only_present(begin.positions),
+                earliest,
+                latest,
+                accept=plan.accept_positions,
+            )
         for message in begin.loudly:
             self._observer.loudly(message)
         known = {

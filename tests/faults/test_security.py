@@ -332,3 +332,34 @@ def test_check_makes_the_rights_of_each_role_and_they_are_enough(
     drain(stage, processes)
     for process in processes:
         assert process.terminate() == 0, process.told("did not end well")
+
+
+def test_check_makes_the_rights_to_take_over_and_each_is_needed(
+    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.end(secured.start(stage, secured.user(stage)))
+    old, user, topic = stage.group, f"new-{secrets.token_hex(4)}", ResourceType.TOPIC
+    set_password(secured.bootstrap, user, secured.password)
+    kafka = {"group": f"{old}.new", "session_timeout": "6s", "start_timeout": "20s"}
+    sections: dict[str, Any] = {"input": {"take_over": old}}
+    plain = kafka | {"common": {"bootstrap.servers": secured.bootstrap}}
+    config = str(stage.configuration(kafka=plain, **sections))
+    asked = ["check", "--connect", "--config", config, "--principal", f"User:{user}"]
+    over = [
+        Right(ResourceType.GROUP, old, AclOperation.DESCRIBE),
+        Right(topic, f"{old}.changelog", READ),
+        Right(topic, f"{old}.changelog", WRITE),
+        Right(ResourceType.TRANSACTIONAL_ID, f"{old}.0", WRITE),
+        Right(topic, stage.unique, READ),
+    ]
+    assert cli.main(asked) == CONFIG
+    said = capsys.readouterr().out
+    assert all(f"{each.operation.name.title()}" in said and each.name in said for each in over)
+    assert cli.main([*asked, "--apply"]) == 0
+    sections["kafka"] = kafka | {"common": secured.common(user, secured.password)}
+    for right in over:
+        revoke(secured.bootstrap, user, [right])
+        process = stage.start(state="new", **sections)
+        secured.ended(process, right.name, right.operation.name)
+        grant(secured.bootstrap, user, [right])
+    assert f"took over from the group {old}" in stage.run(state="new", **sections)

@@ -160,6 +160,9 @@ class InputSection(Section):
     start: Literal["earliest", "latest"] | AwareDatetime = "earliest"
     """Where a new group begins: earliest, latest, or a time with its zone (2026-01-31T00:00:00Z).
     Later starts continue where the last transaction ended."""
+    take_over: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """A stopped group with other settings: the first start goes on where it ended, and not at
+    input.start. Each record is judged by one of the two groups. The setting may stay afterwards."""
     tombstones: Literal["forward", "drop", "forget"] = "forward"
     """What happens to tombstones: records with a null value, or null on the way to every text.
     forward and drop: as they say. forget: the documents whose id equals the record's key are

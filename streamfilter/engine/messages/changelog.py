@@ -41,6 +41,7 @@ from streamfilter.engine.messages.changelog_header import (
     Header,
     body_of,
     encode_header,
+    encode_successor,
 )
 from streamfilter.index.ages import ages_of
 from streamfilter.index.errors import FormatError
@@ -239,7 +240,8 @@ class Update:
     header: Header | None  # a header, if the transaction begins the changelog or a window
     additions: Additions | None
     removals: Removals | None
-    values: Sequence[bytes]  # the records in a replay's order, the batch record last
+    values: Sequence[bytes]  # the records in a replay's order: the batch record, and the successor
+    successors: int = 0  # how many records follow the batch record
 
     @classmethod
     def encoded(
@@ -248,13 +250,18 @@ class Update:
         header: Header | None = None,
         additions: Additions | None = None,
         removals: Removals | None = None,
+        successor: str = "",
     ) -> Update:
-        """Return the update of a *batch* with its *additions* (`format.recorded`) and removals."""
+        """Return the update of a *batch* with its *additions* (`format.recorded`) and removals.
+
+        If a *successor* has the input, its record stays the changelog's last one.
+        """
         begin = [encode_header(header)] if header else []
         added = additions and encode_changelog_documents(additions.documents, additions.records)
         forgotten = encode_forgotten(removals.ordinals) if removals else []
-        values = [*begin, *(added or ()), *forgotten, encode_batch(batch)]
-        return cls(batch, header, additions, removals, values)
+        last = [encode_successor(successor)] if successor else []
+        values = [*begin, *(added or ()), *forgotten, encode_batch(batch), *last]
+        return cls(batch, header, additions, removals, values, len(last))
 
     @property
     def places(self) -> list[tuple[int, int] | None]:
@@ -274,5 +281,6 @@ class Update:
         opens = self.header.window if self.header else None
         if opens is not None:
             opens = replace(opens, offset=offset - len(self.values) + 1)
-        progress = self.batch.progress(offset, self.values[-1])
+        more = self.successors
+        progress = self.batch.progress(offset - more, self.values[-1 - more])
         return Changes(progress, self.additions, (self.batch.stored_mark,), self.removals, opens)

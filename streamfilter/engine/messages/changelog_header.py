@@ -54,6 +54,8 @@ class Header:
     that begins with it lost its beginning. Empty: it opens a changelog or a window."""
     inputs: InputTable = ONE_TOPIC
     """The numbers of several input topics, and the seeds; empty: one topic, and no seed."""
+    successor: str = ""
+    """The group that took the input over. Not in this record: a seed's transactions end with it."""
 
 
 def kind_of(value: bytes) -> int:

@@ -2,7 +2,8 @@
 
 | role           | what it may do                                                               |
 |----------------|------------------------------------------------------------------------------|
-| single process | read the input, write outputs, read and write the changelog                  |
+| single process | read the input, write outputs, read and write the changelog; with            |
+|                | input.take_over, the same of the old group's, and read the unique topic      |
 | edge           | read input, verdicts and changelog; write outputs and sketches               |
 | judge          | read input and sketches; write verdicts; read and write the changelog; see   |
 |                | the outputs                                                                  |
@@ -105,7 +106,19 @@ def rights_of(config: Config, role: str | None) -> list[Right]:
         ]
         seen = [Right(TOPIC, name, ("DESCRIBE",)) for name in outputs_of(config)]
         return [*read, *seen, *between, *own, last]
-    return [*read, *outputs, *own, last]
+    return [*read, *outputs, *own, last, *_rights_over(config)]
+
+
+def _rights_over(config: Config) -> list[Right]:
+    """Return the rights to take over another group, if the configuration names one."""
+    if (group := config.input.take_over) is None:
+        return []
+    return [
+        Right(GROUP, group, ("DESCRIBE",)),
+        Right(TOPIC, f"{group}.changelog", ("READ", "WRITE")),
+        Right(TRANSACTIONS, f"{group}.0", ("WRITE",)),
+        Right(TOPIC, config.output.unique, ("READ",)),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,21 @@
-"""`run --take-over`: each record is judged by exactly one of two groups, whatever is killed."""
+"""`input.take_over`: each record is judged by exactly one of two groups, whatever is killed."""
 
 import json
 import random
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streamfilter.engine.messages.changelog import decode_batch
 from streamfilter.engine.messages.changelog_header import BATCH, kind_of
@@ -21,7 +24,7 @@ from streamfilter.model import SEEDS_FROM
 from tests.kafka.story import CUT, STATIC, Settings, die_at, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
-from tests.support.topics import read_committed
+from tests.support.topics import Input, produce, read_committed
 
 STORIES = texts(random.Random(36_000), 240)
 PLAIN: Settings = {"batch": CUT, "kafka": {"session_timeout": "6s"}}
@@ -35,6 +38,7 @@ def new(stage: Stage, settings: Settings = STATIC) -> dict[str, Any]:
     """Return the settings of the new group: another threshold, other shingles, bands and text."""
     return {
         **settings,
+        "input": {"take_over": stage.group},
         "kafka": {**settings["kafka"], "group": f"{stage.group}.new"},
         "similarity": {
             "threshold": 0.6,
@@ -46,8 +50,7 @@ def new(stage: Stage, settings: Settings = STATIC) -> dict[str, Any]:
 
 def start_new(stage: Stage, point: str = "") -> FilterProcess:
     environment = {VARIABLE: point} if point else None
-    arguments = ["--take-over", stage.group]
-    return stage.start(state="new", arguments=arguments, environment=environment, **new(stage))
+    return stage.start(state="new", environment=environment, **new(stage))
 
 
 @contextmanager
@@ -86,7 +89,10 @@ def judged_by(stage: Stage) -> dict[str, list[tuple[int, int]]]:
 
 def seeded(stage: Stage) -> int:
     """Run `seed --topic UNIQUE` for the new group; return how many records it read."""
-    config = stage.configuration(state="new", **new(stage))
+    return seeded_by(stage, stage.configuration(state="new", **new(stage)))
+
+
+def seeded_by(stage: Stage, config: Path) -> int:
     command = [sys.executable, "-m", "streamfilter", "seed", "--config", str(config)]
     command += ["--topic", stage.unique, "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -130,66 +136,129 @@ def test_each_record_is_judged_once_whatever_is_killed(stage: Stage, before, aft
     assert taken, "the new group has judged"
     edges = [*old, *taken]
     assert all(a[1] == b[0] for a, b in pairwise(edges)), edges
+    forwarded_once(stage)
+
+
+def forwarded_once(stage: Stage) -> None:
+    """Fail unless each index has all that the other group forwarded."""
     forwarded = Counter(
         json.loads(each.value or b"{}")["text"] for each in stage.outputs()["unique"]
     )
-    assert max(forwarded.values()) == 1, "the new index has all that the old group forwarded"
+    assert max(forwarded.values()) == 1, forwarded.most_common(1)
 
 
-def refused(stage: Stage, *arguments: str, **sections: Any) -> str:
-    given = {**new(stage, PLAIN), **sections}
-    return stage.refused(state="new", arguments=["--take-over", *arguments], **given)
+def refused(stage: Stage, **sections: Any) -> str:
+    given = new(stage, PLAIN)
+    given |= {name: {**given.get(name, {}), **each} for name, each in sections.items()}
+    return stage.refused(state="new", **given)
 
 
 @pytest.mark.slow(60)
 def test_what_cannot_be_taken_over_is_refused_by_name(stage: Stage) -> None:
     old = stage.group
     stage.produce(records(STORIES[:30]))
-    assert "there is no such group" in refused(stage, old)
+    assert "there is no such group" in refused(stage)
     process = stage.start(**PLAIN)
     stage.drain(process)
-    said = refused(stage, old)
-    assert f"--take-over: the group '{old}': it works: " in said
+    said = refused(stage)
+    assert f"input.take_over: the group '{old}': it works: " in said
     assert "stop every process of it, standbys too" in said
     assert process.terminate() == 0
-    assert "it is this group itself" in refused(stage, f"{old}.new")
+    assert "it is kafka.group itself" in refused(stage, input={"take_over": f"{old}.new"})
     assert f"it reads {stage.input}, and this configuration reads {stage.unique}: no group" in (
-        refused(stage, old, input={"topic": stage.unique}, output={"unique": f"{old}.else"})
+        refused(stage, input={"topic": stage.unique}, output={"unique": f"{old}.else"})
     )
-    assert "index.scope is partition" in refused(stage, old, index={"scope": "partition"})
+    assert "index.scope is partition" in refused(stage, index={"scope": "partition"})
     with closing(Consumer({"bootstrap.servers": stage.bootstrap, "group.id": old})) as consumer:
         for offset in (7, 30):
             moved = [TopicPartition(stage.input, 0, offset)]
             consumer.commit(offsets=moved, asynchronous=False)
             if offset == 7:
-                assert "it was rewound or skipped" in refused(stage, old)
+                assert "it was rewound or skipped" in refused(stage)
     # A group that has judged already cannot take over; the other order is refused, too.
-    assert stage.run(state="new", **new(stage, PLAIN))
-    assert "has judged records of" in refused(stage, old)
+    assert stage.run(state="new", **new(stage, PLAIN) | {"input": {}})
+    assert "has judged records of" in refused(stage)
 
 
-@pytest.mark.slow(40)
-def test_the_old_group_takes_the_input_back(stage: Stage) -> None:
+@pytest.mark.slow(60)
+def test_the_old_group_takes_the_input_back_with_what_was_forwarded_meanwhile(stage: Stage) -> None:
     stage.produce(records(STORIES[:40]))
     stage.run(**PLAIN)
     stage.produce(records(STORIES[40:60], first=40))
-    shown = stage.refused(
-        0, state="new", arguments=["--take-over", stage.group, "--dry-run"], **new(stage, PLAIN)
-    )
+    shown = stage.refused(0, state="new", arguments=["--dry-run"], **new(stage, PLAIN))
     assert f"{stage.input}/0 from 40 on; 20 offsets wait" in shown
     assert f"{stage.group} is stopped\nnothing was changed" in shown
-    assert f"of {stage.unique} would enter the index before" in shown
-    stage.end(stage.start(state="new", arguments=["--take-over", stage.group], **new(stage, PLAIN)))
+    assert f"what {stage.unique} has received since its last seed" in shown
+    stage.run(state="new", **new(stage, PLAIN))
     other = {**new(stage, PLAIN), "kafka": {**PLAIN["kafka"], "group": f"{stage.group}.third"}}
     took = f"the group '{stage.group}.new' took it over already"
-    third = ["--take-over", stage.group]
-    assert took in stage.refused(state="third", arguments=third, **other)
-    asked = ["--take-over", f"{stage.group}.new", "--dry-run"]
-    assert f"copies of what {stage.group}.new has forwarded" in stage.refused(0, arguments=asked)
+    assert took in stage.refused(state="third", **other)
+    assert "took over the input of the group" in stage.refused(**PLAIN)
+    for_back = {**PLAIN, "input": {"take_over": f"{stage.group}.new"}}
+    assert "took over the input of the group" in stage.refused(**for_back), "not by the setting"
+    assert seeded_by(stage, stage.configuration(**PLAIN)) > 0, "while the new one works"
+    assert "took over the input of the group" in stage.refused(**PLAIN), "a seed ends so, too"
     stage.produce(records(STORIES[60:80], first=60))
-    back = stage.start(arguments=["--take-over", f"{stage.group}.new"], **PLAIN)
-    stage.end(back)
-    assert "took over the input of the group" in stage.refused(state="new", **new(stage, PLAIN))
-    stage.produce(records(STORIES[80:90], first=80))
+    stage.run(state="new", **new(stage, PLAIN))
+    stage.produce(records(STORIES[80:120], first=80))
+    stage.run(arguments=["--take-over", f"{stage.group}.new"], **PLAIN)
+    said = stage.refused(state="new", **new(stage, PLAIN))
+    assert "took over the input of the group" in said, "the setting that stayed takes nothing back"
+    stage.produce(records(STORIES[120:], first=120))
     assert stage.run(**PLAIN), "without --take-over, too"
-    assert verdicts(stage).keys() == {f"d{n}" for n in range(90)}
+    assert verdicts(stage).keys() == {f"d{n}" for n in range(len(STORIES))}
+    forwarded_once(stage)
+
+
+@pytest.mark.slow(40)
+def test_later_starts_need_nothing_of_the_old_group(stage: Stage) -> None:
+    stage.produce(records(STORIES[:40]))
+    stage.run(**PLAIN)
+    stage.produce([*records(STORIES[40:60], first=40), Input(b"no JSON")])
+    produce(stage.bootstrap, stage.unique, [Input(b"no JSON")])  # forwarded with other settings
+    log = stage.run(state="new", **new(stage, PLAIN))
+    assert f"{stage.unique}: 1 cannot be read" in log
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    admin.delete_consumer_groups([stage.group])[stage.group].result(30)
+    assert "took over from" in stage.run(state="new", **new(stage, PLAIN))
+    admin.delete_topics([stage.changelog])[stage.changelog].result(30)
+    assert "has no changelog any more" in stage.run(state="new", **new(stage, PLAIN))
+
+
+def wait_until_paused(process: FilterProcess) -> None:
+    """Return once a kill point has stopped the *process*."""
+    stat, deadline = Path(f"/proc/{process.child.pid}/stat"), time.monotonic() + 60
+    while stat.read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline, process.told("was not paused")
+        time.sleep(0.05)
+
+
+@pytest.mark.slow(60)
+@pytest.mark.parametrize("point", ["takeover.read", "transaction.offsets"])
+def test_a_paused_start_takes_nothing_that_has_moved_meanwhile(stage: Stage, point: str) -> None:
+    def paused(first: int) -> FilterProcess:
+        """Let the old group judge, and pause a new process within its transaction."""
+        stage.produce(records(STORIES[first : first + 40], first=first))
+        stage.run(**PLAIN)
+        assert seeded_by(stage, stage.configuration(state="new", **new(stage, PLAIN))) > 0
+        environment = {VARIABLE: f"{point}:1:stop"}
+        process = stage.start(state="new", environment=environment, **new(stage, PLAIN))
+        wait_until_paused(process)
+        return process
+
+    behind = paused(0)
+    stage.produce(records(STORIES[40:80], first=40))
+    stage.run(**PLAIN)
+    behind.resume()
+    assert behind.wait_for_exit() in (75, 76), behind.told("ended otherwise")
+    assert not judged_by(stage)[f"{stage.group}.new"], "nothing was taken"
+    behind = paused(80)
+    stage.produce(records(STORIES[120:], first=120))
+    other = stage.start(state="other", **new(stage, PLAIN))
+    stage.drain(other)
+    behind.resume()
+    other.wait_for_state("running")
+    assert other.terminate() == 0
+    behind.terminate()
+    assert verdicts(stage).keys() == {f"d{n}" for n in range(len(STORIES))}
+    forwarded_once(stage)
