@@ -82,7 +82,7 @@ def command(
     named = () if take_over is None else (f"input.take_over={json.dumps(take_over)}",)
     config = options.load(files, (*overrides, *named))
     if dry_run:
-        standard.say(preview(config))
+        standard.say(preview(config, back=take_over is not None))
         return ExitCode.OK
     refuse_small_limits()
     refuse_link(config.index.path)

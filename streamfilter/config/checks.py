@@ -119,7 +119,10 @@ def _take_over(config: Config) -> Iterator[Problem]:
     key, then = "input.take_over", "once it has taken over, remove input.take_over, and set it back"
     if config.input.take_over is None:
         return
-    if config.input.take_over == config.kafka.group:
+    old = config.input.take_over
+    if not old.strip() or not old.isprintable():  # the client cuts or refuses such a name
+        yield Problem(key, f"got {old!r}", "name the old group (its kafka.group)")
+    if old == config.kafka.group:
         cure = "name the old group; the new one needs a kafka.group of its own"
         yield Problem(key, "it is kafka.group itself", cure)
     if config.index.scope == "partition":

@@ -352,8 +352,8 @@ class Predecessor(Protocol):
         Raises `Retriable` while a process of it is alive, and `Stop` if it cannot be taken over.
         """
 
-    def farewell(self) -> Outgoing:
-        """Return the record that ends its changelog."""
+    def farewell(self, index_id: str) -> Outgoing:
+        """Return the record that ends its changelog, with the id of our index."""
 
 
 class NotReady(Exception):

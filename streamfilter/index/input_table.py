@@ -81,7 +81,9 @@ class InputTable:
             if old.id != seed.id:
                 raise Stop(
                     f"the seed {seed.name!r} is known, and it was another one: {old.id or 'a file'}"
-                    f", not {seed.id or 'a file'}. Give this one another name (--name)",
+                    f", not {seed.id or 'a file'}. Give this one another name (--name). "
+                    "input.take_over reads the whole topic under its own name: for that, "
+                    "`streamfilter reset --yes`, and seed it without --from",
                     exit_code=ExitCode.CONFIG,
                 )
             if not 0 < len(json.dumps(seed.name)) <= SEED_NAME_BYTES_MAX:

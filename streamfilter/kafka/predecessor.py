@@ -6,10 +6,12 @@ that reads something else, that was rewound, or that has a successor is refused 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -20,7 +22,10 @@ from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.messages.changelog import decode_batch
 from streamfilter.engine.messages.changelog_header import (
     BATCH,
+    HEADER,
     SUCCESSOR,
+    Successor,
+    decode_header,
     decode_successor,
     encode_successor,
     kind_of,
@@ -37,6 +42,9 @@ from streamfilter.kafka.topic_reader import TopicReader
 from streamfilter.model import SEEDS_FROM, Positions, Span
 from streamfilter.stops import ConfigError, Problem, Temporary, counted
 
+UNKNOWN_INDEX = "?"  # of a changelog that lost its beginning
+_TOOK = "if this group took it over before, remove input.take_over"
+
 
 @dataclass(frozen=True, slots=True)
 class OldState:
@@ -45,7 +53,7 @@ class OldState:
     changelog: str
     offsets: Mapping[Spot, int]  # of the input, as committed
     last: int  # offset of its changelog's last record
-    successor: str  # the group in that record; empty: it is a batch
+    successor: Successor | None = None  # in that record; None: it is a batch
     members: tuple[str, ...] = ()  # if it was asked for them
 
     @property
@@ -59,13 +67,18 @@ class ChangelogEnd:
     """The end of a changelog."""
 
     last: int  # offset of the last record
-    successor: str  # the group in it; empty: it is a batch
     spans: Sequence[Span]  # of the last batch, if it is near
+    successor: Successor | None = None  # in that record; None: it is a batch
 
     @property
     def judges(self) -> bool:
         """Return whether the last batch has judged offsets of the input."""
-        return any(s.start < s.end for s in self.spans if s.partition < SEEDS_FROM)
+        return judges(self.spans)
+
+
+def judges(spans: Sequence[Span]) -> bool:
+    """Return whether a batch with these *spans* has judged offsets of the input."""
+    return any(each.start < each.end for each in spans if each.partition < SEEDS_FROM)
 
 
 def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd | None:
@@ -80,10 +93,10 @@ def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd |
                 try:
                     kind = kind_of(value)
                     if kind == BATCH:
-                        end = ChangelogEnd(last, "", decode_batch(value).mark.spans)
+                        end = ChangelogEnd(last, decode_batch(value).mark.spans)
                     elif kind == SUCCESSOR:
                         spans = end.spans if end else ()
-                        end = ChangelogEnd(last, decode_successor(value), spans)
+                        end = ChangelogEnd(last, spans, decode_successor(value))
                 except FormatError as error:
                     strange = str(error)
                 if strange:
@@ -92,6 +105,32 @@ def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd |
             if end is not None:
                 return replace(end, last=last)
     return None
+
+
+def index_of(config: Config, admin: AdminClient, changelog: str) -> str:
+    """Return the index id in the first record of a *changelog*; empty: there is no record."""
+    if changelog not in listed(config, admin):
+        return ""
+    with TopicReader(config, changelog) as reader:
+        first = next(reader.records(reader.bounds(admin, stable=True)), None)
+    if first is None:
+        return ""
+    value = first.value or b""
+    if value[1:2] != bytes([HEADER]):
+        return UNKNOWN_INDEX
+    return str(json.loads(decode_header(value).identity)["index_id"])
+
+
+def settled(config: Config, admin: AdminClient, topic: str) -> None:
+    """Raise `Retriable` while a transaction is open in *topic*: what lies behind it is not read."""
+    with TopicReader(config, topic) as reader:
+        ends = reader.bounds(admin, stable=False)
+        stable = reader.bounds(admin, stable=True)
+    if held := [p for p, (_, end) in ends.items() if stable[p][1] < end]:
+        raise Retriable(
+            f"a producer left a transaction open in {topic} (partitions {held}); brokers end it "
+            "after its transaction timeout (kafka-transactions.sh find-hanging)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +161,7 @@ class OldGroup:
         if end is None:
             raise self.refusal(f"its changelog {changelog} is empty", "start it once, and stop it")
         if end.successor:  # all else may be gone: brokers delete the offsets of an idle group
-            return OldState(changelog, {}, end.last, self._known(end.successor))
+            return OldState(changelog, {}, end.last, self._ours(end.successor))
         known = listed(self.config, self.admin)
         members = () if fenced else members_of(self.admin, self.name)[0]
         offsets, noted = self._offsets(known, stable=fenced)
@@ -140,19 +179,64 @@ class OldGroup:
                 f"({sorted(span.end for span in end.spans)}): it was rewound or skipped"
             )
             raise self.refusal(got, "start it, and let it read on to the end; then stop it")
-        return OldState(changelog, offsets, end.last, "", members)
+        return OldState(changelog, offsets, end.last, members=members)
 
     def _missing(self) -> ConfigError:
         """Return the refusal of a group without a changelog."""
         if not members_of(self.admin, self.name)[1]:
-            cure = "name the group that works now (its kafka.group), or remove input.take_over"
+            cure = (
+                "name the old group (its kafka.group); if its offsets have expired, start it once "
+                "and stop it; " + _TOOK
+            )
             return self.refusal("there is no such group", cure)
         return self.refusal(
             "it has no changelog that begins with its name: it is no group of streamfilter, or "
             "that topic was deleted",
             "name the group of the old service; a changelog without its beginning is first written "
-            "again (`run --rewrite-changelog` of the old service)",
+            "again (`run --rewrite-changelog` of the old service); " + _TOOK,
         )
+
+    def refuse_anew(self, found: OldState) -> None:
+        """Raise `ConfigError` if we took the group over with an index that was reset since."""
+        config, admin = self.config, self.admin
+        if found.successor is None:
+            return
+        own = index_of(config, admin, config.changelog_topic)
+        if own not in (found.successor.index_id, UNKNOWN_INDEX):
+            raise self.refusal(
+                f"{config.kafka.group} took it over, and was reset after that: nothing says any "
+                "more where to go on, so records would be judged twice, or by no group",
+                f"to read the input again from input.start ({config.input.start}), remove "
+                "input.take_over",
+            )
+
+    def refuse_other_unique(self, found: OldState) -> None:
+        """Raise `ConfigError` if our unique topic has received nothing, but the group forwarded."""
+        topic = self.config.output.unique
+        with TopicReader(self.config, topic) as reader:
+            ends = [end for _, end in reader.bounds(self.admin, stable=False).values()]
+        if not any(ends) and self._has_forwarded(found.changelog):
+            raise self.refusal(
+                f"it has forwarded documents, and output.unique ({topic}) has received none: that "
+                "is not its unique topic, and copies of them would be forwarded",
+                "set output.unique to the old group's",
+            )
+
+    def _has_forwarded(self, changelog: str) -> bool:
+        """Return whether a batch of the input (no seed's) has added documents."""
+        with TopicReader(self.config, changelog) as reader:
+            for block in reader.newest_first(reader.bounds(self.admin, stable=True)):
+                batches = (
+                    decode_batch(value).mark
+                    for record in block
+                    if kind_of(value := record.value or b"") == BATCH
+                )
+                if any(
+                    a.next_ordinal < b.next_ordinal and judges(b.spans)
+                    for a, b in pairwise(batches)
+                ):
+                    return True
+        return False
 
     def alive(self) -> tuple[str, ...]:
         """Return its members; a running task may ask so (`ports/unowned_partitions.py`)."""
@@ -161,10 +245,10 @@ class OldGroup:
         members = [each for group in groups for each in group.members]
         return tuple(f"{each.client_id} on {each.client_host}" for each in members)
 
-    def _known(self, successor: str) -> str:
-        if successor not in ("", self.config.kafka.group):
-            got = f"the group {successor!r} took it over already"
-            raise self.refusal(got, f"take over that one: input.take_over: {successor}")
+    def _ours(self, successor: Successor) -> Successor:
+        if successor.group != self.config.kafka.group:
+            got = f"the group {successor.group!r} took it over already"
+            raise self.refusal(got, f"take over that one: input.take_over: {successor.group}")
         return successor
 
     def _refuse_tasks(self, tasks: int, known: Mapping[str, object]) -> None:
@@ -263,6 +347,12 @@ class KafkaPredecessor:
 
     def positions(self, partitions: Sequence[int]) -> Positions | None:
         """Return its last positions; a partition that it did not know yet begins at 0."""
+        if not self.old.changelog():
+            raise Temporary(
+                f"the group {self.group} has no changelog any more\n"
+                "    what stays: everything\n"
+                "    cure: run this again: a group that took over needs it no longer"
+            )
         found = self.old.look()
         if found.successor:
             self.taking.done = True
@@ -277,11 +367,17 @@ class KafkaPredecessor:
             )
         topics = {topic for topic, _ in found.offsets}
         spots = {number: self.inputs.spot(number) for number in partitions}
+        if unheard := sorted(found.offsets.keys() - set(spots.values())):
+            raise Temporary(
+                f"brokers do not know yet of {unheard}, which {self.group} has read\n"
+                "    what stays: the old group's positions\n"
+                "    cure: run this again"
+            )
         return {n: found.offsets.get(s, 0) for n, s in spots.items() if s[0] in topics}
 
-    def farewell(self) -> Outgoing:
-        """Return the record that ends its changelog."""
-        value = encode_successor(self.old.config.kafka.group)
+    def farewell(self, index_id: str) -> Outgoing:
+        """Return the record that ends its changelog, with the id of our index."""
+        value = encode_successor(Successor(self.old.config.kafka.group, index_id))
         return Outgoing(self.taking.found.changelog, 0, None, value)
 
 

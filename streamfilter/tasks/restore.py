@@ -34,6 +34,7 @@ from streamfilter.engine.messages.changelog_header import (
     HEADER,
     SUCCESSOR,
     Header,
+    Successor,
     decode_header,
     decode_successor,
     kind_of,
@@ -99,7 +100,7 @@ class Replay:
         """Number of the next batch; None: any number, because the changelog may be trimmed."""
         self._horizon = progress.horizon
         self._anew = False  # whether the last header began a rewrite: known batches come again
-        self.successor = ""  # the group that took over, if no batch of ours follows
+        self.successor: Successor | None = None  # who took over, if no batch of ours follows
         self.by = ""  # the process that wrote the last record read, if a record says so
 
     @property
@@ -226,7 +227,7 @@ class Replay:
             why = f"batch {number} forgets what was not judged before it"
             raise refuse_broken(self._names, entry.offset, why)
         self._next, self._horizon, self._anew = number + 1, batch.mark.horizon, False
-        self.successor = ""
+        self.successor = None
         self._marks.append(batch.stored_mark)
         self._documents += self._unfinished
         self._unfinished = []

@@ -24,17 +24,17 @@ import numpy as np
 
 from streamfilter.engine import start_checks
 from streamfilter.engine.messages.changelog import Update
-from streamfilter.engine.messages.changelog_header import Header
+from streamfilter.engine.messages.changelog_header import Header, Successor
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Predecessor
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.writer_check import WriterCheck
-from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.blocking.retention import EVERYTHING
 from streamfilter.model import SEEDS_FROM
 from streamfilter.process.health import State
+from streamfilter.tasks.index_storage import Opened
 from streamfilter.tasks.plan import Plan, Script, patiently, tried
 
 
@@ -49,11 +49,12 @@ class TakingOver:
     """One start's steps 2 and 3."""
 
     def __init__(
-        self, plan: Plan, parts: Parts, index: Index, position: TaskPosition, *, successor: str
-    ) -> None:
-        """Prepare them; *successor* is the group that our own changelog ends with."""
-        self._plan, self._parts, self._index = plan, parts, index
-        self._own, self._successor = position, successor
+        self, plan: Plan, parts: Parts, opened: Opened, position: TaskPosition,
+        *, successor: Successor | None,
+    ) -> None:  # fmt: skip
+        """Prepare them; our own changelog ends with a *successor*, or not."""
+        self._plan, self._parts, self._index = plan, parts, opened.index
+        self._id, self._own, self._successor = opened.identity.index_id, position, successor
 
     def position(self) -> Script[TaskPosition | None]:
         """Return the position to take; None: there is nothing to take. Raises `Refusal`."""
@@ -61,8 +62,8 @@ class TakingOver:
         before, names, successor = plan.predecessor, plan.names, self._successor
         if parts.seeds is not None:
             return None
-        if successor and (before is None or before.group != successor):
-            raise start_checks.refuse_succeeded(names, successor)
+        if successor and (before is None or before.group != successor.group):
+            raise start_checks.refuse_succeeded(names, successor.group)
         if before is None:
             return None
         ours = sorted(number for number in own.known if number < SEEDS_FROM)
@@ -72,12 +73,6 @@ class TakingOver:
             return None
         if not successor and self._has_judged():
             raise start_checks.refuse_judged(names, before.group)
-        partitions = sorted(parts.inputs.only_present(taken))
-        ask = parts.source.start_positions
-        earliest = yield from patiently(State.STARTING, ask, partitions, "earliest")
-        latest = yield from patiently(State.STARTING, ask, partitions, "latest")
-        accept = plan.accept_positions
-        taken |= start_checks.refuse_lost_input(names, taken, earliest, latest, accept=accept)
         kill_point("takeover.read")
         progress = replace(own.progress, positions=own.known | taken)
         return replace(own, positions=own.positions | taken, progress=progress)
@@ -92,13 +87,16 @@ class TakingOver:
     def take(
         self, taken: TaskPosition, writer_check: WriterCheck, header: Header | None
     ) -> Script[None]:
-        """Do step 3. The caller starts again. A *header* opens a changelog that is empty."""
+        """Do step 3. The caller starts again.
+
+        A *header* opens a changelog that is empty, or numbers further partitions.
+        """
         parts, before = self._parts, self._plan.predecessor
         assert before is not None
-        rest = parts.retention.rest(self._index) if header is None else EVERYTHING
+        rest = EVERYTHING if header and not header.anew else parts.retention.rest(self._index)
         _, batch = taken.opened(rest)
         update = Update.encoded(batch, header)
-        load = Load(taken.positions, leaving=[before.farewell()], update=update)
+        load = Load(taken.positions, leaving=[before.farewell(self._id)], update=update)
         transactions = Transactions(replace(parts, sink=before.sink), writer_check)
         while not (yield from tried(parts, transactions, load)):
             pass

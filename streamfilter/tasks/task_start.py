@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from streamfilter.engine import start_checks
-from streamfilter.engine.messages.changelog_header import Header
+from streamfilter.engine.messages.changelog_header import GROWN, Header, Successor
 from streamfilter.engine.parts import Parts, StepResult
 from streamfilter.engine.ports import Layout, Watermarks
 from streamfilter.engine.task_position import TaskPosition
@@ -48,7 +48,7 @@ class TaskStart:
     def __init__(self, plan: Plan, parts: Parts, keeper: IndexKeeper) -> None:
         self._plan, self._parts, self._keeper = plan, parts, keeper
         self._observer = parts.observer.process
-        self._successor = ""  # the group that the changelog ends with
+        self._successor: Successor | None = None  # who the changelog ends with
         self.layout = Layout(0, {})  # the numbers of partitions that the start found
 
     def run(self) -> Script[Transactor]:
@@ -90,10 +90,9 @@ class TaskStart:
             partitions = inputs.take(numbered, self.layout, plan.number)
             committed = inputs.renumbered(committed, table)
             position = yield from self._position(opened, committed, partitions)
-        taking = TakingOver(plan, parts, opened.index, position, successor=self._successor)
+        taking = TakingOver(plan, parts, opened, position, successor=self._successor)
         taken = yield from taking.position()
-        if parts.seeds is not None:
-            position = parts.seeds.joined(position)
+        position = yield from self._held(taken or position, fresh=not (header or taken))
         parts.forwarder.begin(self.layout, opened.writer)
         parts.incoming.refusals.begin_at(position.positions)
         source.assign(position.positions)
@@ -105,7 +104,8 @@ class TaskStart:
         own = Header(opened.identity.encode(), names.group, plan.bucket_cap, inputs=inputs.table)
         own = replace(own, successor=self._successor)
         if taken is not None:
-            yield from taking.take(taken, writer_check, own if header is None else None)
+            grown = None if inputs.table == numbered else replace(own, anew=GROWN)
+            yield from taking.take(position, writer_check, own if header is None else grown)
             return (yield from self.run())
         if plan.rewrite_changelog and self._lost(opened.index):
             yield from Rewriting(parts, opened.index, position, writer_check, own).run()
@@ -241,24 +241,31 @@ class TaskStart:
         )
         if not plan.rewinds:
             start_checks.refuse_rewind(plan.names, begin)
-        latest = yield from patiently(State.STARTING, source.start_positions, partitions, "latest")
-        positions = dict(begin.positions)
-        if self._parts.seeds is None and plan.predecessor is None and not self._successor:
-            # Otherwise nothing is read from there: another group judged what was deleted.
-            positions |= start_checks.refuse_lost_input(
-                plan.names,
-                inputs.only_present(begin.positions),
-                earliest,
-                latest,
-                accept=plan.accept_positions,
-            )
         for message in begin.loudly:
             self._observer.loudly(message)
-        known = {
-            p: max(offset, positions[p]) if plan.accept_positions else offset
-            for p, offset in begin.known.items()
-        }
-        return TaskPosition(positions, replace(progress, positions=known), opened.writer)
+        progress = replace(progress, positions=begin.known)
+        return TaskPosition(dict(begin.positions), progress, opened.writer)
+
+    def _held(self, at: TaskPosition, *, fresh: bool) -> Script[TaskPosition]:
+        """Return the position *at*, if the input holds it, or moved if accepted.
+
+        Only where the input is read from is looked at: a seed does not read it, and what a taken
+        position skips was judged by the other group. A *fresh* position was just asked for. Raises
+        `Refusal`.
+        """
+        plan, ask = self._plan, self._parts.source.start_positions
+        if self._parts.seeds is not None:
+            return self._parts.seeds.joined(at)
+        if fresh:
+            return at
+        present = self._parts.inputs.only_present(at.positions)
+        earliest = yield from patiently(State.STARTING, ask, sorted(present), "earliest")
+        latest = yield from patiently(State.STARTING, ask, sorted(present), "latest")
+        accept = plan.accept_positions
+        found = start_checks.refuse_lost_input(plan.names, present, earliest, latest, accept=accept)
+        positions = at.positions | found
+        known = {p: max(o, positions[p]) if accept else o for p, o in at.known.items()}
+        return replace(at, positions=positions, progress=replace(at.progress, positions=known))
 
 
 def _written(header: Callable[[], StepResult]) -> Script[None]:

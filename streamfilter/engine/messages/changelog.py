@@ -39,6 +39,7 @@ from streamfilter.engine.messages.changelog_header import (
     PREFIX,
     VERSION,
     Header,
+    Successor,
     body_of,
     encode_header,
     encode_successor,
@@ -250,7 +251,7 @@ class Update:
         header: Header | None = None,
         additions: Additions | None = None,
         removals: Removals | None = None,
-        successor: str = "",
+        successor: Successor | None = None,
     ) -> Update:
         """Return the update of a *batch* with its *additions* (`format.recorded`) and removals.
 

@@ -42,6 +42,14 @@ PREFIX = struct.Struct("<BB")
 
 
 @dataclass(frozen=True, slots=True)
+class Successor:
+    """The group that goes on in place of a changelog's owner."""
+
+    group: str
+    index_id: str  # of its index: after a `reset` it has another one
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
     """The record that opens a changelog: its owner, and the settings that a restore needs."""
 
@@ -54,8 +62,8 @@ class Header:
     that begins with it lost its beginning. Empty: it opens a changelog or a window."""
     inputs: InputTable = ONE_TOPIC
     """The numbers of several input topics, and the seeds; empty: one topic, and no seed."""
-    successor: str = ""
-    """The group that took the input over. Not in this record: a seed's transactions end with it."""
+    successor: Successor | None = None
+    """Who took the input over. Not in this record: a seed's transactions end with it."""
 
 
 def kind_of(value: bytes) -> int:
@@ -127,20 +135,24 @@ def part_of(value: bytes) -> str:
     return decode_header(value).anew if headed else ""
 
 
-def encode_successor(group: str) -> bytes:
-    """Return the record that ends a changelog, because *group* goes on in its place."""
-    return PREFIX.pack(VERSION, SUCCESSOR) + json.dumps({GROUP: group}).encode()
+def encode_successor(by: Successor) -> bytes:
+    """Return the record that ends a changelog, because another group goes on in its place."""
+    return PREFIX.pack(VERSION, SUCCESSOR) + json.dumps([by.group, by.index_id]).encode()
 
 
-def decode_successor(value: bytes) -> str:
-    """Return the group in a record of `encode_successor`, or raise `FormatError`."""
+def decode_successor(value: bytes) -> Successor:
+    """Return what is in a record of `encode_successor`, or raise `FormatError`."""
     try:
-        group = json.loads(body_of(value, SUCCESSOR))[GROUP]
-    except (ValueError, RecursionError, TypeError, KeyError):
-        group = None
-    if not isinstance(group, str) or not group:
-        raise FormatError("a successor record names no group")
-    return group
+        fields = json.loads(body_of(value, SUCCESSOR))
+    except (ValueError, RecursionError):
+        fields = None
+    if (
+        not isinstance(fields, list)
+        or len(fields) != 2
+        or not all(isinstance(each, str) and each for each in fields)
+    ):
+        raise FormatError("a successor record names no group and index")
+    return Successor(*fields)
 
 
 def _decoded_window(field: object) -> Window | None:

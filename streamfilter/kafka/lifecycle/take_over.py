@@ -24,7 +24,16 @@ from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import asked_once
 from streamfilter.kafka.lifecycle.seed_sources import topic_seed
 from streamfilter.kafka.lifecycle.seeding import Seeding, members_after_a_session
-from streamfilter.kafka.predecessor import OldGroup, TakeOver, end_of
+from streamfilter.kafka.predecessor import (
+    UNKNOWN_INDEX,
+    ChangelogEnd,
+    OldGroup,
+    OldState,
+    TakeOver,
+    end_of,
+    index_of,
+    settled,
+)
 from streamfilter.kafka.service_start import Start, StoppedEarly, explained
 from streamfilter.kafka.topic_reader import Advanced, no_progress
 from streamfilter.process.health import State
@@ -35,7 +44,7 @@ INIT_SECONDS = 30.0
 ANY = 1 << 40  # broken records: they were forwarded, and no verdict waits for them
 
 
-def preview(config: Config) -> str:
+def preview(config: Config, *, back: bool) -> str:
     """Return what a start would take over, or raise `Stop`; nothing is changed."""
     if not config.input.take_over:
         cure = "set it, or `--take-over GROUP`; without it, leave out --dry-run"
@@ -43,8 +52,42 @@ def preview(config: Config) -> str:
     old = OldGroup(config, clients.admin_client(config), config.input.take_over)
     with explained(config), asked_once():
         found = old.look(fenced=False)
+        old.refuse_anew(found)
+        if found.successor is None:
+            old.refuse_other_unique(found)
+            _refuse_by_own(old, back=back)
         ends = {spot: bounds_of(old.admin, TopicPartition(*spot)).end for spot in found.offsets}
         return old.as_text(found, ends)
+
+
+def _refuse_by_own(old: OldGroup, *, back: bool) -> None:
+    """Raise `ConfigError` where our own changelog would refuse (`tasks/take_over.py`)."""
+    config, group = old.config, old.config.kafka.group
+    own = end_of(config, old.admin, config.changelog_topic)
+    if own is None:
+        return
+    if own.successor is None and own.judges:
+        cure = f"`streamfilter reset --yes` of {group}, seed and start it again"
+        raise old.refusal(f"{group} has judged records already: it cannot take over", cure)
+    if own.successor and not (back and own.successor.group == old.name):
+        by = own.successor.group
+        raise old.refusal(
+            f"{group} was itself taken over by {by}, and the setting takes nothing back",
+            f"start {by}; to go back, stop it, and run this with --take-over {by}",
+        )
+
+
+def _refuse_reset(old: OldGroup, own: ChangelogEnd | None, found: OldState) -> None:
+    """Raise `ConfigError` if the group took over from us, and was reset after that."""
+    if own is None or own.successor is None or own.successor.group != old.name:
+        return
+    present = index_of(old.config, old.admin, found.changelog)
+    if present not in (own.successor.index_id, UNKNOWN_INDEX):
+        raise old.refusal(
+            f"it took over from {old.config.kafka.group}, and was reset after that: nothing says "
+            "any more what it has judged",
+            "begin anew (`streamfilter reset --yes`)",
+        )
 
 
 def prepared(start: Start, *, back: bool) -> TakeOver | None:
@@ -63,6 +106,8 @@ def prepared(start: Start, *, back: bool) -> TakeOver | None:
         logger.info("%s has no changelog any more; %s goes on", group, config.kafka.group)
         return None
     found = start.patiently(lambda: old.look(fenced=False))
+    start.patiently(lambda: old.refuse_anew(found))
+    start.patiently(lambda: _refuse_reset(old, own, found))
     if found.successor:
         logger.info("%s took over from %s already", config.kafka.group, group)
         return None
@@ -76,6 +121,8 @@ def prepared(start: Start, *, back: bool) -> TakeOver | None:
     start.patiently(lambda: _fence(config, group))
     found = start.patiently(old.look)
     logger.info("%s has ended, at %s", group, found.places)
+    start.patiently(lambda: old.refuse_other_unique(found))
+    start.patiently(lambda: settled(config, old.admin, config.output.unique))
     _read_tail(start)
     return TakeOver(old, found)
 

@@ -23,9 +23,12 @@ from streamfilter.engine.messages.changelog_header import (
     NAMED,
     NUMBER_MAX,
     REWRITING,
+    SUCCESSOR,
     VERSION,
     Header,
+    Successor,
     decode_header,
+    decode_successor,
     encode_header,
     kind_of,
 )
@@ -220,6 +223,25 @@ def test_a_header_that_begins_a_window_says_which_and_is_otherwise_that_of_befor
     batch = BatchRecord(BatchMark(9, 70, 70, (Span(0, 1, 1),)), 7)
     opens = Update.encoded(batch, Header(identity().encode(), "ours", 5, window)).changes(20).opens
     assert opens == replace(window, offset=19), "its header comes right before the batch"
+
+
+def test_a_successor_after_the_batch_changes_nothing_of_its_write() -> None:
+    batch = BatchRecord(BatchMark(9, 70, 70, (Span(0, 1, 1),)), 7)
+    header = Header(identity().encode(), "ours", 5, Window(3, 70, 9))
+    plain = Update.encoded(batch, header)
+    succeeded = Update.encoded(batch, header, successor=Successor("other", "ab" * 16))
+    assert decode_successor(succeeded.values[-1]) == Successor("other", "ab" * 16)
+    assert succeeded.values[:-1] == plain.values
+    assert succeeded.changes(20) == plain.changes(19)
+    assert len(succeeded.places) == len(succeeded.values)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b'["a"]', b'["", "b"]', b"[1, 2]", b"[[[", b"\xff"]
+)
+def test_a_successor_record_that_names_nobody_is_refused(body: bytes) -> None:
+    with pytest.raises(FormatError, match="names no group"):
+        decode_successor(bytes([1, SUCCESSOR]) + body)
 
 
 @pytest.mark.parametrize("part", [BEGIN, END])

@@ -12,19 +12,23 @@ from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.messages.changelog import decode_batch
 from streamfilter.engine.messages.changelog_header import BATCH, kind_of
+from streamfilter.kafka.predecessor import KafkaPredecessor, OldState, TakeOver
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import SEEDS_FROM
+from streamfilter.stops import Temporary
 from tests.kafka.story import CUT, STATIC, Settings, die_at, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
-from tests.support.topics import Input, produce, read_committed
+from tests.support.topics import Input, create_topics, produce, read_committed
 
 STORIES = texts(random.Random(36_000), 240)
 PLAIN: Settings = {"batch": CUT, "kafka": {"session_timeout": "6s"}}
@@ -43,7 +47,7 @@ def new(stage: Stage, settings: Settings = STATIC) -> dict[str, Any]:
         "similarity": {
             "threshold": 0.6,
             "shingle": {"kind": "char", "size": 7},
-            "normalise": {"mask": ["url", "number"]},
+            "normalise": {"mask": ["url", "email"]},
         },
     }
 
@@ -164,10 +168,14 @@ def test_what_cannot_be_taken_over_is_refused_by_name(stage: Stage) -> None:
     assert f"input.take_over: the group '{old}': it works: " in said
     assert "stop every process of it, standbys too" in said
     assert process.terminate() == 0
+    assert "input.take_over: got 'a\\x00b'" in refused(stage, input={"take_over": "a\0b"})
     assert "it is kafka.group itself" in refused(stage, input={"take_over": f"{old}.new"})
     assert f"it reads {stage.input}, and this configuration reads {stage.unique}: no group" in (
         refused(stage, input={"topic": stage.unique}, output={"unique": f"{old}.else"})
     )
+    create_topics(stage.bootstrap, {f"{old}.else": 1})
+    said = refused(stage, output={"unique": f"{old}.else"})
+    assert f"output.unique ({old}.else) has received none" in said
     assert "index.scope is partition" in refused(stage, index={"scope": "partition"})
     with closing(Consumer({"bootstrap.servers": stage.bootstrap, "group.id": old})) as consumer:
         for offset in (7, 30):
@@ -262,3 +270,70 @@ def test_a_paused_start_takes_nothing_that_has_moved_meanwhile(stage: Stage, poi
     behind.terminate()
     assert verdicts(stage).keys() == {f"d{n}" for n in range(len(STORIES))}
     forwarded_once(stage)
+
+
+@pytest.mark.slow(40)
+def test_a_group_that_was_reset_after_it_took_over_judges_nothing_again(stage: Stage) -> None:
+    stage.produce(records(STORIES[:40]))
+    stage.run(**PLAIN)
+    stage.run(state="new", **new(stage, PLAIN))
+    config = stage.configuration(state="new", **new(stage, PLAIN))
+    done = [sys.executable, "-m", "streamfilter", "reset", "--config", str(config), "--yes"]
+    subprocess.run(done, capture_output=True, check=True)
+    was = f"{stage.group}.new took it over, and was reset after that"
+    assert was in refused(stage)
+    assert seeded_by(stage, config) > 0
+    assert was in refused(stage), "with a changelog, too"
+    assert was in stage.refused(state="new", arguments=["--dry-run"], **new(stage, PLAIN))
+    said = stage.refused(arguments=["--take-over", f"{stage.group}.new"], **PLAIN)
+    assert "nothing says any more what it has judged" in said
+    assert not judged_by(stage)[f"{stage.group}.new"]
+
+
+@pytest.mark.slow(40)
+def test_the_tail_is_read_only_once_no_transaction_hides_its_end(stage: Stage) -> None:
+    stage.produce(records(STORIES[:20]))
+    stage.run(**PLAIN)
+    names = {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.other"}
+    other = Producer(names)
+    other.init_transactions()
+    other.begin_transaction()
+    other.produce(stage.unique, b"of another program")
+    other.flush()
+    stage.produce(records(STORIES[20:60], first=20))
+    stage.run(**PLAIN)
+    hasty = {**new(stage, PLAIN)}
+    hasty["kafka"] = {**hasty["kafka"], "start_timeout": "3s"}
+    said = stage.refused(75, state="new", **hasty)
+    assert f"left a transaction open in {stage.unique}" in said
+    other.abort_transaction()
+    stage.produce(records(STORIES[20:60], first=60))
+    stage.run(state="new", **new(stage, PLAIN))
+    forwarded_once(stage)
+
+
+@pytest.mark.slow(60)
+def test_input_that_is_lost_after_another_process_took_over_is_refused(stage: Stage) -> None:
+    stage.produce(records(STORIES[:40]))
+    stage.run(**PLAIN)
+    environment = {VARIABLE: "takeover.fenced:1:stop"}
+    behind = stage.start(state="new", environment=environment, **new(stage, PLAIN))
+    wait_until_paused(behind)
+    stage.run(state="other", **new(stage, PLAIN))
+    stage.produce(records(STORIES[40:60], first=40))
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for done in admin.delete_records([TopicPartition(stage.input, 0, 50)]).values():
+        done.result(30)
+    behind.resume()
+    assert behind.wait_for_exit() == 78, behind.told("did not see it")
+    assert f"retention passed us on {stage.input}" in behind.log.read_text()
+
+
+def test_a_partition_that_brokers_do_not_know_yet_is_not_left_out() -> None:
+    old = Mock(look=lambda: OldState("old.changelog", {("in", 0): 5, ("in", 1): 7}, last=9))
+    old.alive.return_value = ()
+    taking = TakeOver(old, OldState("old.changelog", {}, last=9))
+    predecessor = KafkaPredecessor(taking, Inputs("in"), Mock())
+    with pytest.raises(Temporary, match=r"\('in', 1\)"):
+        predecessor.positions([0])
+    assert predecessor.positions([0, 1, 2]) == {0: 5, 1: 7, 2: 0}

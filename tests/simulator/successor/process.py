@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from streamfilter.engine.messages.changelog_header import SUCCESSOR, encode_successor
+from streamfilter.engine.messages.changelog_header import SUCCESSOR, Successor, encode_successor
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Membership, Outgoing, Retriable
 from streamfilter.engine.start_checks import Names
@@ -59,8 +59,8 @@ class SimPredecessor(SimSource):
             raise Retriable("the old group works")
         return dict.fromkeys(partitions, 0) | self.committed(partitions)
 
-    def farewell(self) -> Outgoing:
-        return Outgoing(CHANGELOG, 0, None, encode_successor(NEW))
+    def farewell(self, index_id: str) -> Outgoing:
+        return Outgoing(CHANGELOG, 0, None, encode_successor(Successor(NEW, index_id)))
 
 
 class NewProcess(Process):

@@ -21,7 +21,7 @@ def test_each_record_is_judged_by_one_of_two_groups_in_any_story():
 
 def overlap(patch: pytest.MonkeyPatch) -> None:
     """The old group does not read who its successor is."""
-    patch.setattr(restore, "decode_successor", lambda value: "")
+    patch.setattr(restore, "decode_successor", lambda value: None)
 
 
 def gap(patch: pytest.MonkeyPatch) -> None:
