@@ -14,6 +14,7 @@ from streamfilter.engine.messages.changelog import decode_batch, encode_batch, w
 from streamfilter.engine.transactor import PASS_SECONDS
 from streamfilter.model import BatchMark
 from tests.simulator import events
+from tests.simulator.backups import cluster_set_back, hosts_lost
 from tests.simulator.cluster.broker import Partition, Txn
 from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.truth.changelog import BATCH, HEADER, WRITER_BYTES, Failure, read_batches
@@ -38,8 +39,13 @@ def next_one(story: Story) -> None:
     if CHANGELOG not in story.world.broker.topics:
         return
     kind = story.rng.random()
+    if story.shape.backups and story.people.rng.random() < 0.8:
+        story.people.rng.choice((cluster_set_back, hosts_lost))(story)
+        return
     if story.losses.random() < 0.05:
         changelog_written_anew(story)
+    elif kind < 0.40 and story.shape.corrections == "both":
+        story.people.mend()  # a rewind would read letters again, as the documents that they are now
     elif kind < 0.40:
         rewind(story)
     elif kind < 0.45:

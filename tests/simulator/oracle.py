@@ -19,6 +19,8 @@
 | refusal   | E            | one that went on where it had to refuse                            |
 | stuck     | E            | no end although all faults are over                                |
 | locked    | –            | an index opened twice, or used after it was closed                 |
+| released  | –            | a withheld record that was released twice, not at all, or changed  |
+| replayed  | –            | a dead letter that came back twice, or not at all                  |
 | bug       | –            | any other exception                                                |
 """
 
@@ -27,7 +29,10 @@ from collections.abc import Sequence, Set
 
 from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Changes
+from streamfilter.matching.verdict.evidence_headers import PREFIX
+from streamfilter.matching.verdict.side_records import NOTE, RELEASED
 from streamfilter.stops import ExitCode
+from tests.simulator import corrections
 from tests.simulator.cluster.broker import Partition
 from tests.simulator.cluster.log import CHANGELOG
 from tests.simulator.disk import Disk
@@ -80,6 +85,10 @@ class Watcher:
                 seen += [value for _, value in partition.committed(begin)]
                 self._read_to[topic, p] = partition.stable
 
+    def begin_again(self) -> None:
+        """Forget what was seen: the brokers have lost some of it."""
+        self._seen, self._read_to = {}, {}
+
     def check_prefix(self) -> None:
         """Check that what was seen is how the final outputs begin."""
         for (topic, p), seen in self._seen.items():
@@ -114,7 +123,10 @@ def judge_outputs(
         for (p, offset), known in sorted(history.expected.items())
         if p == partition and begin <= offset < end
     ]
-    found = {topic: outputs(world, topic, partition) for topic in (UNIQUE, DUPLICATES, DEAD)}
+    found = {
+        topic: [each for each in outputs(world, topic, partition) if not _corrects(each)]
+        for topic in (UNIQUE, DUPLICATES, DEAD)
+    }
     have = Counter(name_of(record) for records in found.values() for record in records)
     wanted = [each for each in wanted if each.source.name not in gone - have.keys()]
     for check, what in counted(Counter(each.source.name for each in wanted), have):
@@ -148,7 +160,12 @@ def _is_vague(want: Expected, history: History) -> bool:
 
 def name_of(record: Outgoing) -> str:
     """Return which input a record was."""
-    return (dict(record.headers)["h"] or b"").decode()
+    return corrections.name_of(record.headers)
+
+
+def _corrects(record: Outgoing) -> bool:
+    """Return whether no filter wrote it: `People.judge` checks what was released, and notes."""
+    return not {RELEASED, PREFIX + NOTE}.isdisjoint(dict(record.headers))
 
 
 def judge_disk(disk: Disk, history: History, start: int) -> None:

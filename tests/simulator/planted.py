@@ -35,6 +35,7 @@ from tests.simulator import chapters, world
 from tests.simulator.cluster.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.disk import SimIndex
 from tests.simulator.oracle import Watcher
+from tests.simulator.planted_life import PLANTED_LIFE
 from tests.simulator.planted_runs import CALM, PLANTED_RUNS, only_in_worlds
 from tests.simulator.texts import SCHEME, SEED, keys_of
 
@@ -650,6 +651,7 @@ PLANTED = tuple(
     Planted(plant, check, seed)
     for plant, check, seed in (
         *PLANTED_RUNS,
+        *PLANTED_LIFE,
         (no_as_of_rule, "later", 15),
         (index_written_before_the_commit, "ahead", 0),
         (index_written_early_and_nobody_looks, "stop", 17),

@@ -34,10 +34,12 @@ from streamfilter.quality.live.audit_scan import Round
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.text.normalisation import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
+from streamfilter.tasks.index_backups import IndexBackups
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
 from streamfilter.tasks.task import Task
+from tests.simulator.backups import Beside, SimBackupObserver, SimTarget
 from tests.simulator.cluster.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
 from tests.simulator.cluster.membership import SimClock, SimMembership
 from tests.simulator.disk import Disk, SimStore
@@ -190,7 +192,9 @@ class Process:
         assert service is not None
         self._guarded(life, service.turn)
         if life.seeds is not None and life.seeds.done and self.life is life:
-            self.world.tell(life.name, "has read the seeds")
+            old = life.seeds._counts.old
+            too = f", and {old} lines are too old" if old else ""
+            self.world.tell(life.name, f"has read the seeds{too}")
             self.stop()
 
     def stop(self) -> None:
@@ -261,7 +265,8 @@ class Process:
         def standby(number: int) -> Standby:
             plan, store = self._plan(life, number), SimStore(self.world, life, self.disks[number])
             changelog = SimChangelog(self.world, life, number)
-            return Standby(plan, changelog, store, FilterTeller(self.world, life), clock)
+            teller = FilterTeller(self.world, life)
+            return Standby(plan, changelog, store, teller, clock, self._backups(life, plan, clock))
 
         return Standbys(range(shape.tasks), standby)
 
@@ -299,7 +304,17 @@ class Process:
             ]
             parts = reading(parts, readers)
             life.seeds = parts.seeds
-        return Task(plan, parts, SimStore(self.world, life, self.disks[number]), index)
+        store = SimStore(self.world, life, self.disks[number])
+        return Task(plan, parts, store, index, self._backups(life, plan, clock))
+
+    def _backups(self, life: Life, plan: Plan, clock: SimClock) -> IndexBackups | None:
+        if not self.world.shape.backups:
+            return None
+        process: Any = Teller(self.world, life)
+        process.clock = clock
+        target: Any = SimTarget(self.world, life, self.disks[plan.number])
+        beside = Beside(self.world.objects.rng)
+        return IndexBackups(plan, target, SimBackupObserver(process), beside)
 
     def _parts(self, life: Life, plan: Plan, membership: Membership, clock: SimClock) -> Parts:
         shape, number = self.world.shape, plan.number
@@ -317,7 +332,7 @@ class Process:
             observer=teller,
             trimming=Trimming(changelog, clock, teller, plan.names.changelog),
             incoming=Incoming(
-                _reader(shape.updates, self._scheme),
+                reader(shape.updates, self._scheme, self.world.mended),
                 _destinations(self.world.partitions),
                 refusals=Refusals(),
             ),
@@ -350,8 +365,14 @@ def policy(updates: bool, scheme: Scheme) -> MatchPolicy:
 
 
 @cache
-def _reader(updates: bool, scheme: Scheme) -> Reader:
-    return Reader(tombstones="forget", updates=updates, values=scheme.pointers, scoped=scheme.scope)
+def reader(updates: bool, scheme: Scheme, mended: bool) -> Reader:
+    return Reader(
+        text=("/text", "/body") if mended else "/text",
+        tombstones="forget",
+        updates=updates,
+        values=scheme.pointers,
+        scoped=scheme.scope,
+    )
 
 
 @cache

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from streamfilter.engine.batches.seeding import NoOutputs, SeedCounts, SeedSource
 from streamfilter.engine.parts import Parts
 from streamfilter.index.input_table import NUMBERS_MAX, Piece, Seed
-from streamfilter.matching.blocking.retention import UNLIMITED
 from streamfilter.model import Record, Source
 from tests.simulator.texts import draw
+from tests.simulator.world import BEGINNING
 from tests.truth.changelog import SEED_NAMES, Failure
 from tests.truth.history import Input
 
 COUNT = len(SEED_NAMES)
+BEFORE = 10_000  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,21 @@ class SimSeed:
             at = end
 
 
-def draw_seeds(rng: random.Random, families: int, lines: int) -> dict[int, list[Input]]:
-    """Return the documents of the seeds, by their numbers, about *lines* together."""
+def draw_seeds(
+    rng: random.Random, families: int, lines: int, *, dated: bool
+) -> dict[int, list[Input]]:
+    """Return the documents of the seeds, by their numbers, about *lines* together.
+
+    Those that are *dated* are from before the world's beginning, in any order.
+    """
     numbers = range(NUMBERS_MAX - COUNT, NUMBERS_MAX)
+
+    def stamp() -> int:
+        return BEGINNING - rng.randrange(BEFORE) if dated else -1
+
     return {
         number: [
-            draw(rng, families, Source("", number, line), line, timestamp=-1)
+            draw(rng, families, Source("", number, line), line, timestamp=stamp())
             for line in range(1, rng.randint(1, lines) + 1)
         ]
         for number in numbers
@@ -62,7 +72,7 @@ def reading(parts: Parts, readers: Sequence[SimSeed]) -> Parts:
     """Return *parts* of a task that reads the seeds, as `kafka.lifecycle.seeding` makes them."""
     counts = SeedCounts()
     source = SeedSource(
-        parts.source, parts.inputs, readers, counts, retention=UNLIMITED, clock=parts.clock
+        parts.source, parts.inputs, readers, counts, retention=parts.retention, clock=parts.clock
     )
     observer = parts.observer
     observer.moved = lambda moved, applied: source.moved(moved.decided.prepared.records)  # type: ignore[method-assign]

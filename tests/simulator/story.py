@@ -1,14 +1,17 @@
 """One seed from its start to its judgement."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from streamfilter.matching.law import Arrival, Settings
 from tests.simulator import chapters, events, oracle
+from tests.simulator.backups import Objects
 from tests.simulator.cluster.broker import Txn
 from tests.simulator.cluster.log import CHANGELOG, INPUT
+from tests.simulator.corrections import People, mendable
 from tests.simulator.process import CANDIDATES, Process
 from tests.simulator.seeds import draw_seeds
 from tests.simulator.texts import THRESHOLD, draw, forgetting, scheme, sketch_of, source, valued
@@ -55,11 +58,15 @@ class Story:
         """Names of records that were removed from the input after their verdict."""
         self.accept = self._ending = False
         self.left = self.shape.documents
+        self._drawn: Counter[int] = Counter()
+        """Records of each partition so far, without those that came back."""
         self._families = self.world.rng.choice((1, 2, 4, 10))
         if self.shape.template:
             self._families = 0
         if self.shape.seeds:
-            drawn = draw_seeds(self.world.seeding, self._families, self.shape.seeds)
+            drawn = draw_seeds(
+                self.world.seeding, self._families, self.shape.seeds, dated=self.shape.dated
+            )
             self.world.seeds = drawn
             self.skipped |= {(number, 0): 1 for number in drawn}  # lines begin at 1
         # Of its own: what else befalls a seed stays as it was without it.
@@ -67,6 +74,8 @@ class Story:
         self.losses = random.Random(seed ^ LOSSES)
         self.hides = random.Random(seed ^ HIDES)
         self._values = random.Random(seed ^ VALUES)
+        self.people = People(self, seed)
+        self.world.objects = Objects(seed) if self.shape.backups else None
 
     @property
     def rng(self) -> random.Random:
@@ -117,7 +126,10 @@ class Story:
         odd = self.shape.odd > 0 and self.rng.random() < self.shape.odd
         timestamp = FAR_FUTURE if odd else self.world.timestamp()
         place = source(p, partition.end)
-        one = draw(self.rng, self._families, place, len(known), timestamp=timestamp)
+        one = draw(self.rng, self._families, place, self._drawn[p], timestamp=timestamp)
+        self._drawn[p] += 1
+        if self.shape.corrections == "both":
+            one = self.people.received(mendable(self.people.rng, one))
         if self.shape.forgets:
             ids = [each.id for q in self.partitions_of(self.task_of(p)) for each in self.inputs[q]]
             ids += [each.id for lines in self.world.seeds.values() for each in lines]
@@ -142,6 +154,8 @@ class Story:
         world.advance(rng.choice((0.0, 0.01, 0.1)))
         if not world.calm:
             events.befall(self)
+            if self.shape.corrections and self.people.rng.random() < 0.15:
+                self.people.someone()
         if self.left and rng.random() < 0.3:
             self.append()
         for process in self.everybody:
@@ -184,16 +198,20 @@ class Story:
         self.world.tell("world", "is calm")
         while self.left:
             self.append()
-        for _ in range(CALM_ROUNDS):
-            self.round()
-            if self.done:
-                break
-        else:
-            raise Failure("stuck", f"at {self.world.broker.offsets} of {self._ends()}")
+        self._end()
+        while self.shape.corrections and self.people.finish():
+            self._end()
         self._let_standbys_catch_up()
         for process in self.everybody:
             if process.up:
                 process.stop()
+
+    def _end(self) -> None:
+        for _ in range(CALM_ROUNDS):
+            self.round()
+            if self.done:
+                return
+        raise Failure("stuck", f"at {self.world.broker.offsets} of {self._ends()}")
 
     def _let_standbys_catch_up(self) -> None:
         """Give the standbys as many rounds; each must then have the whole changelog."""
@@ -251,6 +269,7 @@ class Story:
     @property
     def done(self) -> bool:
         broker = self.world.broker
+        self.people.take_up()
         if broker.unfinished or broker.undecided or CHANGELOG not in broker.topics:
             return False
         return all(self.position(p) >= end for p, end in self._ends().items())
@@ -261,6 +280,7 @@ class Story:
         """Hold everything that is left against the model."""
         self.watcher.read()
         self.watcher.check_prefix()
+        self.people.judge()
         for task in range(self.shape.tasks):
             changelog = self.world.broker.topics[CHANGELOG][task]
             history = truth(self.shape, self.skipped, self.refused)

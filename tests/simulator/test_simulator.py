@@ -153,6 +153,20 @@ SEEN = {
     "retention that passed us": "Retention removes input",
     "retention behind us": "removes all of the input, which was judged",
     "a group that was skipped": "Someone moves the group forward",
+    "a seed's line that is too old": "lines are too old",
+    "a backup": "has a backup at",
+    "a backup that a kill ends": "CRASHES before backup.put",
+    "a kill between the manifest and its check": "CRASHES before backup.listing",
+    "a store that fails": "the store fails at put",
+    "a restore from a backup": "restores a backup at",
+    "no room for a backup": "has no room for a backup",
+    "brokers that lost what backups have": "and all that was committed with it",
+    "a release": "records, as it releases",
+    "a release that is killed": "is killed while it releases",
+    "two releases at once": "releases, beside another",
+    "a release that is fenced": "ends: ",
+    "dead letters that come back": "records, as it replays",
+    "a replay that is killed": "is killed while it replays",
 }
 
 

@@ -35,6 +35,7 @@ WITHIN = 1 << 48
 DIGESTS = 1 << 49
 SEEDS = 1 << 51
 WRITES, RUNS = 1 << 52, 1 << 53
+LIFE = 1 << 55
 STORED = (
     ("scope /tenant",), ("agree /date",), ("scope /tenant", "agree /date"), ("also /url",),
     ("also /url",), ("agree /date", "also /url"), ("scope /tenant", "also /date", "also /url"),
@@ -140,10 +141,16 @@ class Shape:
     """What is stored beside a text: its scope, and what a match must agree in."""
     seeds: int = 0
     """Most lines of each seed; 0: there are none."""
+    dated: bool = False
+    """Whether the lines have timestamps: some are older than the retention."""
     run_keys: int = 5
     """Keys that fill a run. A document has five."""
     fan: int = 2
     """So many runs become one."""
+    corrections: str = ""
+    """What people do meanwhile: they ``release`` withheld records, or send letters back, too."""
+    backups: bool = False
+    """Whether owners copy their index to a store, and restore it from there."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -194,6 +201,16 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     if shape.tasks == 1 and not shape.digests and seeding.random() < 0.2:
         thin = shape.thin and shape.thin + 1  # each batch of a seed has a header
         shape = replace(shape, seeds=seeding.choice((1, 4, 9)), thin=thin)
+        if seeding.random() < 0.3:
+            # The clock cuts what is far ahead of it: then the oracle could not tell what is old.
+            rates["clock"], time = 0.0, seeding.choice((1_000, 4_000, 20_000))
+            shape = replace(shape, dated=True, thin=None, retentions=(Retention(time=time),))
+    life = random.Random(seed ^ LIFE)
+    if life.random() < 0.15:
+        shape = replace(shape, corrections=life.choice(("release", "both")), thin=None)
+    if life.random() < 0.15:
+        rates["directory"] = life.choice((0.1, 0.3))
+        shape = replace(shape, backups=True)
     kind = random.Random(seed ^ TEMPLATES).random()
     if kind < 0.02:
         return replace(shape, **TEMPLATE)
@@ -244,6 +261,8 @@ class World:
     seeding: random.Random = field(init=False)
     writes: random.Random = field(init=False)
     """Of crashes and full disks inside of an index's write."""
+    mended: bool = False
+    """Whether the configuration reads what was a dead letter without a text before."""
     topics: list[str] = field(init=False)
     """The topic of each input partition, if they are several."""
     hidden: set[str] = field(default_factory=set)
@@ -265,6 +284,8 @@ class World:
     _look_again: float = 0.0
     rounds: int = 0
     """Of the audit that came to an end."""
+    objects: Any = None
+    """The store of backups (`backups.Objects`)."""
     checks: Any = None
     """What watches while it happens (`oracle.Watcher`)."""
 

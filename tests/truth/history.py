@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from streamfilter.matching.law import Arrival, Bounds, Law, Settings
 from streamfilter.model import Record, Window
 from tests.truth.changelog import (
     NUMBER_MAX,
+    SEEDS_FROM,
     Batch,
     Failure,
     Log,
@@ -150,13 +151,20 @@ class History:
         gone = self._forget_without_records(batch, inputs)
         aging = Aging(batch, self.batches, self.law, self.retention)
         records: list[Input] = []
+        seeds: list[Input] = []  # in the order in which they are read
         for p, (begin, end) in sorted(batch.spans.items()):
             known = self.known.get(p, 0)
             where = f"batch {batch.number} judges {p} from {begin} to {end}, after {known}"
             _demand(begin in (known, self.skipped.get((p, known), known)), where)
             self.known[p] = end
             at = partial(bisect_left, inputs.get(p, ()), key=lambda each: each.place[1])
-            records += inputs.get(p, ())[at(begin) : at(end)]
+            found = inputs.get(p, ())[at(begin) : at(end)]
+            if p >= SEEDS_FROM:
+                seeds[:0] = found
+            else:
+                records += found
+        read = aging.recent(seeds)
+        records += sorted(read, key=lambda each: each.place)
         arrivals = iter(self.arrivals([each for each in records if each.kind == "document"]))
         for each in records:
             aging.record(each.record.timestamp)
@@ -246,6 +254,15 @@ class Aging:
 
     def _wrong(self, what: str) -> Failure:
         return Failure("changelog", f"batch {self._batch.number} {what}")
+
+    def recent(self, seeds: Sequence[Input]) -> Iterator[Input]:
+        """Yield the lines of *seeds* that are not older than the retention when they come."""
+        newest, kept = self._time, self._retention and self._retention.time
+        for each in seeds:
+            stamp = each.record.timestamp
+            if not (kept and 0 <= stamp < newest - kept):
+                yield each
+            newest = max(newest, stamp)
 
     def record(self, stamp: int) -> None:
         """Take the next record, of whatever kind."""

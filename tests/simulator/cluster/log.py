@@ -136,6 +136,14 @@ class SimSource(_Client):
                 if self._topic != INPUT:
                     message = record.value if isinstance(record, Outgoing) else record
                     record = Record(Source(self._topic, p, offset), None, message)
+                elif isinstance(record, Outgoing):  # a dead letter that came back
+                    record = Record(
+                        Source(INPUT, p, offset),
+                        record.key,
+                        record.value,
+                        record.headers,
+                        record.timestamp,
+                    )
                 if self._inputs is not None:
                     record = replace(record, source=replace(record.source, numbered=n))
                 found.append(record)

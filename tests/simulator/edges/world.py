@@ -29,6 +29,8 @@ class EdgeWorld(World):
         self.loss = self.losses.choice(LOSSES)
         self.shape = replace(
             self.shape,
+            corrections="",
+            backups=False,
             tasks=1,
             several=False,
             seeds=0,
