@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing, suppress
-from math import nan
+from math import inf, nan
 from typing import TypeVar
 
 from streamfilter.backup.download import BackupsFound
@@ -70,6 +70,9 @@ T = TypeVar("T")
 RETRY_SECONDS = 60.0  # after a failure, or sooner if backups are taken more often
 AGAIN_SECONDS = 5.0  # between two tries of a restore onto a full disk
 LOCKED_SECONDS = 30.0
+LISTED_SECONDS = 120.0
+"""Longest time in which a store must list its backups. A client of S3 repeats a request without an
+answer for ten minutes and more."""
 PROGRESS_SECONDS = 30.0  # between two log lines of a long download
 
 
@@ -85,24 +88,35 @@ class IndexBackups:
         self._running: Callable[[], BackupsFound | Uploaded] | None = None
         self._due = 0.0
         self._known = False  # whether the time of the newest backup was looked up
+        self._late = inf  # when a look-up that has not ended is a failure
         self._closed = False
 
     def tick(self, index: Index, index_id: str) -> None:
         """Take a backup when it is due, and report one that has ended. It never waits or raises."""
         fault: IndexFault | None = None
+        waits = False
         try:
             if self._running is not None:
                 self._report(self._running())
             elif self._clock.monotonic() >= self._due:
                 self._running = self._worker.begin(self._next_call(index, index_id))
+                self._late = inf if self._known else self._clock.monotonic() + LISTED_SECONDS
         except NotReady:
-            return
+            waits = True
         except IndexFault as error:
             fault = error
         except Exception as error:  # an unexpected one does not end the filter either
             fault = IndexFault(f"{error!r:.500}")
         if fault is not None:
             self._failed(fault)
+        elif waits and self._clock.monotonic() >= self._late:
+            self._late = inf  # it is waited for all the same: a thread that hangs cannot be ended
+            self._shown.failed(self._plan.label, "unreachable", str(self._silent()))
+
+    def _silent(self) -> IndexFault:
+        return IndexFault(
+            f"{self._target.where} has not listed its backups for {LISTED_SECONDS:.0f} s"
+        )
 
     def _next_call(self, index: Index, index_id: str) -> Callable[[], BackupsFound | Uploaded]:
         if not self._known:
@@ -147,7 +161,8 @@ class IndexBackups:
         try:
             found = yield from self._waited(
                 lambda: self._target.candidates(identity.index_id),
-                lambda: f"lists the backups in {where}",
+                lambda: f"waits up to {LISTED_SECONDS:.0f} s for the list of backups in {where}",
+                seconds=LISTED_SECONDS,
             )
         except IndexFault as fault:
             trouble = fault
@@ -250,9 +265,11 @@ class IndexBackups:
         finally:
             ended[0] = True  # also if the task moves: what has come is removed
 
-    def _waited(self, call: Callable[[], T], doing: Callable[[], str]) -> Script[T]:
-        """Return the result of *call*, made beside the loop."""
-        result = self._worker.begin(call)
+    def _waited(
+        self, call: Callable[[], T], doing: Callable[[], str], *, seconds: float = inf
+    ) -> Script[T]:
+        """Return the result of *call*, made beside the loop; raise `IndexFault` if it is late."""
+        result, late = self._worker.begin(call), self._clock.monotonic() + seconds
         while True:
             try:
                 with suppress(NotReady):
@@ -261,6 +278,8 @@ class IndexBackups:
                 raise
             except Exception as error:
                 raise IndexFault(f"{error!r:.500}") from error
+            if self._clock.monotonic() >= late:
+                raise self._silent()
             yield State.RESTORING, doing()
 
     def close(self) -> None:

@@ -652,11 +652,11 @@ PLANTED = tuple(
     for plant, check, seed in (
         *PLANTED_RUNS,
         *PLANTED_LIFE,
-        (no_as_of_rule, "later", 15),
+        (no_as_of_rule, "later", 18),
         (index_written_before_the_commit, "ahead", 0),
         (index_written_early_and_nobody_looks, "stop", 17),
         (no_restore, "state", 5),
-        (the_forgotten_come_back_by_replay, "state", 10),
+        (the_forgotten_come_back_by_replay, "state", 11),
         (the_forgotten_leave_before_what_came_before, "state", 11),
         (a_tombstone_read_again_forgets_again, "state", 84),
         (the_forgotten_are_found_by_their_values, "state", 2),

@@ -21,6 +21,9 @@ MORTAL = {**world.MERGING, "rates": {**CALM, "crash": 0.01}, "retentions": (UNLI
 def only_in_worlds(patch: pytest.MonkeyPatch, **shape: Any) -> None:
     """Let all worlds be shaped so: a bug that one seed of hundreds meets is lost by any change."""
     real = world.draw_shape
+    if shape.keys().isdisjoint({"corrections", "backups", "dated"}):
+        patch.setattr(world, "LIVELY", 0.0)
+        patch.setattr(world, "DATED", 0.0)
     patch.setattr(world, "draw_shape", lambda rng, seed: replace(real(rng, seed), **shape))
 
 

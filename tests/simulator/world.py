@@ -36,6 +36,8 @@ DIGESTS = 1 << 49
 SEEDS = 1 << 51
 WRITES, RUNS = 1 << 52, 1 << 53
 LIFE = 1 << 55
+LIVELY, DATED = 0.15, 0.3
+"""Shares of worlds with corrections, of those with backups, and of seeds with timestamps."""
 STORED = (
     ("scope /tenant",), ("agree /date",), ("scope /tenant", "agree /date"), ("also /url",),
     ("also /url",), ("agree /date", "also /url"), ("scope /tenant", "also /date", "also /url"),
@@ -201,14 +203,14 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     if shape.tasks == 1 and not shape.digests and seeding.random() < 0.2:
         thin = shape.thin and shape.thin + 1  # each batch of a seed has a header
         shape = replace(shape, seeds=seeding.choice((1, 4, 9)), thin=thin)
-        if seeding.random() < 0.3:
+        if seeding.random() < DATED:
             # The clock cuts what is far ahead of it: then the oracle could not tell what is old.
             rates["clock"], time = 0.0, seeding.choice((1_000, 4_000, 20_000))
             shape = replace(shape, dated=True, thin=None, retentions=(Retention(time=time),))
     life = random.Random(seed ^ LIFE)
-    if life.random() < 0.15:
+    if life.random() < LIVELY:
         shape = replace(shape, corrections=life.choice(("release", "both")), thin=None)
-    if life.random() < 0.15:
+    if life.random() < LIVELY:
         rates["directory"] = life.choice((0.1, 0.3))
         shape = replace(shape, backups=True)
     kind = random.Random(seed ^ TEMPLATES).random()

@@ -48,6 +48,7 @@ from streamfilter.workers.preparing import Preparing, Read
 PIECE_RECORDS = 1_000
 BLOCK_RECORDS, BLOCK_BYTES = 20_000, 64 << 20  # held of all partitions together
 BLOCK_RECORDS_MIN = 500
+_OF_KAFKA = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 LISTED = 100  # most ids in both indexes that are listed; all are counted
 
 
@@ -151,6 +152,8 @@ def _refuse_own(config: Config, topic: str) -> None:
         got = f"{topic} is the input: each of its records would be withheld as a copy of itself"
     elif topic in {config.changelog_topic, config.output.duplicates, *config.output.dead_letters}:
         got = f"{topic} holds records that were not forwarded, or none of the input"
+    elif topic in _OF_KAFKA or topic in {config.sketches_topic, config.verdicts_topic}:
+        got = f"{topic} is internal: it holds no documents"
     else:
         return
     cure = f"name a topic of forwarded documents, such as {config.output.unique}"

@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,3 +148,25 @@ def test_a_target_that_fails_neither_stops_the_filter_nor_a_restore(
     again = stage.start(state="again", **backed_up(target))
     log = stage.end(again)
     assert "is restored from the changelog alone" in log or "the changelog restores all" in log
+
+
+def test_a_store_that_never_answers_costs_the_filter_nothing(
+    stage: Stage, new_bucket: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections, and says nothing: the slowest store there is."""
+    target = new_bucket()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        stage.produce(records(texts(random.Random(SEED + 5), 200)))
+        process = stage.start(state="one", **backed_up(target))
+        asking, _ = silent.accept()
+        stage.produce(records(texts(random.Random(SEED + 6), 100), first=200))
+        status = stage.drain(process)
+        assert (process.status()["state"], process.status()["backup_made_seconds"]) == (
+            "running",
+            None,
+        ), status
+        stage.end(process)
+        asking.close()
+    assert len(verdicts(stage)) == 300

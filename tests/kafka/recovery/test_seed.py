@@ -426,6 +426,7 @@ def test_a_seed_that_lost_its_task_to_a_service_ends_and_none_begins_beside_it(s
         (["--topic", "none"], {}, 78, "the brokers show no topic 'none'"),
         (["--topic", "IN"], {}, 78, "is the input"),
         (["--topic", "DUPLICATES"], {}, 78, "were not forwarded"),
+        (["--topic", "__consumer_offsets"], {}, 78, "is internal: it holds no documents"),
         (["--topic", "IN", "--dry-run"], {}, 78, "is the input"),
         (["--topic", "UNIQUE", "--partition", "9"], {}, 64, "has no partition 9"),
         (["--index", "none"], {}, 64, "there is no index"),
