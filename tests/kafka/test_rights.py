@@ -1,6 +1,8 @@
 """Rights decided by ACLs as Kafka decides them; `tests/faults/test_security.py` asks a broker."""
 
+import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.kafka.brokers import rights
 from streamfilter.kafka.brokers.rights import Acls, Right, check_rights, command_for
 
+ROOT = Path(__file__).parents[2]
 BOB = "User:bob"
 TOPIC, GROUP = Right("topic", "news", ("READ",)), Right("group", "news", ("READ",))
 IDS = Right("transactional id", "news.", ("WRITE",), prefixed=True)
@@ -91,6 +94,41 @@ def test_rights_that_cannot_be_seen_are_not_passed_over(monkeypatch, asked, warn
     assert "our user lacks DESCRIBE" in problem.got
     silent = check_rights(load_config(), [None], None, existing=(), apply=False)
     assert silent == ([], [])
+
+
+def test_a_super_user_that_the_brokers_name_lacks_nothing(monkeypatch):
+    config = load_config()
+    monkeypatch.setattr(rights, "admin_client", lambda *_: None)
+    seen = Acls([], frozenset(), supers=frozenset({BOB}))
+    monkeypatch.setattr(rights, "_described", lambda _: seen)
+    assert check_rights(config, [None], BOB, existing=(), apply=True) == ([], [])
+    assert check_rights(config, [None], "User:eve", existing=(), apply=False)[1]
+
+
+def test_apply_asks_for_the_name_that_only_a_certificate_has(monkeypatch):
+    """It made no ACL, and said nothing."""
+    monkeypatch.setattr(rights, "admin_client", lambda *_: None)
+    monkeypatch.setattr(rights, "_described", lambda _: Acls([], frozenset()))
+    made, (problem,) = check_rights(load_config(), [None], None, existing=(), apply=True)
+    assert (made, problem.warning) == ([], True)
+    assert "--principal User:NAME" in problem.cure
+    assert check_rights(load_config(), [None], None, existing=(), apply=False) == ([], [])
+
+
+def test_the_readme_names_the_rights_that_check_asks_for():
+    """Each row of its table, for a single process whose index forgets."""
+    text = (ROOT / "deploy" / "README.md").read_text().partition("### Rights and secrets")[2]
+    rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", text.partition("explain")[0], re.M))
+    config = load_config(overrides=["index.retention=30d"])
+    names = {config.changelog_topic: "changelog topic", config.input.topic: "input topic"}
+    names |= dict.fromkeys(config.topics.values(), "output topics") | names
+    named = {rights.GROUP: "group", rights.TRANSACTIONS: "transactional id `<group>.<task>`"}
+    wanted: dict[str, set[str]] = {}
+    for right in rights.rights_of(config, None):
+        row = named.get(right.kind) or names[right.name]
+        wanted.setdefault(row, set()).update(right.operations)
+    said = {row: set(re.findall(r"[A-Z]{4,}", rows[row])) for row in wanted}
+    assert said == wanted
 
 
 @pytest.mark.parametrize("name", ["o'neil", "CN=o neil,O=x", "$HOME", "a_b"])

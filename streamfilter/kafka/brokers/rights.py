@@ -8,10 +8,10 @@
 | judge          | read input and sketches; write verdicts; read and write the changelog; see   |
 |                | the outputs                                                                  |
 
-Brokers list ACLs to users with DESCRIBE on the cluster, and never say who is a super user. That our
-own user is one shows where brokers allow it what no ACL does. Without an authoriser nothing is
-checked. With allow.everyone.if.no.acl.found, a resource without an ACL is open, and a first ACL
-would close it to all others; so none is made.
+Brokers list ACLs to users with DESCRIBE on the cluster. Their setting super.users names the super
+users, if our user may read it. Otherwise our own user is one where brokers allow it what no ACL
+does. Without an authoriser nothing is checked. With allow.everyone.if.no.acl.found, a resource
+without an ACL is open, and a first ACL would close it to all others; so none is made.
 """
 
 import time
@@ -128,6 +128,7 @@ class Acls:
     bindings: Sequence[Any]
     ours: frozenset[str]  # what our user may do with the cluster, of `OWNED`
     open: bool = False  # whether everybody may use a resource without an ACL
+    supers: frozenset[str] = frozenset()  # those that the brokers' setting names
 
     def lacks(self, principal: str, right: Right) -> tuple[str, ...]:
         """Return the operations of *right* that *principal* may not do, as Kafka decides it."""
@@ -147,7 +148,7 @@ class Acls:
         return bool({*right.operations, "ALL"} & _operations(there, principal, DENY))
 
     def favours(self, principal: str) -> bool:
-        """Return whether *principal*, which is our user, is a super user."""
+        """Return whether *principal*, which is our user, may do what no ACL allows it."""
         there = [each for each in self.bindings if each.restype.name == "BROKER"]
         allowed = _operations(there, principal, ALLOW)
         explained = (self.open and not there) or "ALL" in allowed or self.ours <= allowed
@@ -209,7 +210,11 @@ def check_rights(
     if isinstance(acls, str):
         reported = acls and (asked or apply)
         return [], [_unseen(principal, acls, warning=asked is None)] if reported else []
-    if principal is None or (principal == ours and acls.favours(principal)):
+    if principal is None:
+        got = "our user's name at the brokers is not known: a certificate or a token has it"
+        cure = "name it, such as --principal User:NAME"
+        return [], [Problem("--principal", got, cure, warning=True)] if apply else []
+    if principal in acls.supers or (principal == ours and acls.favours(principal)):
         return [], []
     wanted = [right for role in roles for right in rights_of(config, role)]
     missing = _missing(acls, principal, wanted, existing)
@@ -259,7 +264,8 @@ def _described(admin: AdminClient) -> Acls | str:
     if not settings.get("authorizer.class.name", bindings):
         return ""
     ours = OWNED & {each.name for each in cluster.authorized_operations}
-    return Acls(bindings, ours, settings.get(OPEN, "false") != "false")
+    supers = frozenset(each.strip() for each in settings.get("super.users", "").split(";"))
+    return Acls(bindings, ours, settings.get(OPEN, "false") != "false", supers - {""})
 
 
 def _bindings(admin: AdminClient) -> list[Any]:
