@@ -10,7 +10,7 @@ BENCHMARKS = {
     "cores": "tests.bench.scaling",
     "switches": "tests.bench.switches",
     "flood": "tests.bench.flooding",
-    "restore": "tests.bench.restoring",
+    "restore": "tests.backup.restoring",
     "kafka": "tests.bench.wire",
     "cluster": "tests.bench.clustering",
 }

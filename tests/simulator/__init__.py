@@ -14,7 +14,7 @@ Read in this order: `broker.py` (partitions, transactions), `group.py`, `disk.py
 `dictionaries.py`: the database below the index.
 `log.py` and `membership.py`: the ports, and what a client library does wrong. `world.py`: time,
 chance, crashes. `process.py`: the engine put together. `events.py` and `chapters.py`: what
-befalls it. `seeds.py`, `corrections.py`, `backups.py`: an index that is filled, corrected, copied.
+befalls it. `life/`: an index that is filled, corrected, copied.
 `oracle.py`: what must be true at the end. `story.py`: one seed from start to end.
 
 `python -m tests.simulator --seeds 0:10000` runs a range; `--story` tells each one.

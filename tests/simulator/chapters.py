@@ -14,9 +14,9 @@ from streamfilter.engine.messages.changelog import decode_batch, encode_batch, w
 from streamfilter.engine.transactor import PASS_SECONDS
 from streamfilter.model import BatchMark
 from tests.simulator import events
-from tests.simulator.backups import cluster_set_back, hosts_lost
 from tests.simulator.cluster.broker import Partition, Txn
 from tests.simulator.cluster.log import CHANGELOG, INPUT
+from tests.simulator.life.backups import cluster_set_back, hosts_lost
 from tests.truth.changelog import BATCH, HEADER, WRITER_BYTES, Failure, read_batches
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 

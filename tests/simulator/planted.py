@@ -34,8 +34,8 @@ from streamfilter.workers import crew
 from tests.simulator import chapters, world
 from tests.simulator.cluster.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.disk import SimIndex
+from tests.simulator.life.planted import PLANTED_LIFE
 from tests.simulator.oracle import Watcher
-from tests.simulator.planted_life import PLANTED_LIFE
 from tests.simulator.planted_runs import CALM, PLANTED_RUNS, only_in_worlds
 from tests.simulator.texts import SCHEME, SEED, keys_of
 

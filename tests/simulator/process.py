@@ -39,11 +39,11 @@ from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
 from streamfilter.tasks.task import Task
-from tests.simulator.backups import Beside, SimBackupObserver, SimTarget
 from tests.simulator.cluster.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
 from tests.simulator.cluster.membership import SimClock, SimMembership
 from tests.simulator.disk import Disk, SimStore
-from tests.simulator.seeds import SimSeed, reading
+from tests.simulator.life.backups import Beside, SimBackupObserver, SimTarget
+from tests.simulator.life.seeds import SimSeed, reading
 from tests.simulator.texts import SEED, THRESHOLD, scheme
 from tests.simulator.world import SOCKET_SECONDS, TRANSACTION_SECONDS, Crash, Failure, Life, World
 from tests.truth.changelog import SEED_NAMES

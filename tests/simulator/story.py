@@ -8,12 +8,12 @@ from functools import partial
 
 from streamfilter.matching.law import Arrival, Settings
 from tests.simulator import chapters, events, oracle
-from tests.simulator.backups import Objects
 from tests.simulator.cluster.broker import Txn
 from tests.simulator.cluster.log import CHANGELOG, INPUT
-from tests.simulator.corrections import People, mendable
+from tests.simulator.life.backups import Objects
+from tests.simulator.life.corrections import People, mendable
+from tests.simulator.life.seeds import draw_seeds
 from tests.simulator.process import CANDIDATES, Process
-from tests.simulator.seeds import draw_seeds
 from tests.simulator.texts import THRESHOLD, draw, forgetting, scheme, sketch_of, source, valued
 from tests.simulator.world import FAR_FUTURE, Shape, World
 from tests.support.arrivals import arrival

@@ -10,8 +10,9 @@ from streamfilter.engine.batches import seeding
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.verdict.side_records import ATTEMPTS
 from streamfilter.tasks.index_backups import IndexBackups
-from tests.simulator import backups, chapters, corrections
+from tests.simulator import chapters
 from tests.simulator.cluster.log import CHANGELOG
+from tests.simulator.life import backups, corrections
 from tests.simulator.planted_runs import CALM, only_in_worlds
 
 BUSY = {"rates": {**CALM, "pause": 0.03, "crash": 0.03, "late_markers": 0.5}, "tasks": 1}
