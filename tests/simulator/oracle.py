@@ -32,11 +32,10 @@ from streamfilter.index.protocol import Changes
 from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.matching.verdict.side_records import NOTE, RELEASED
 from streamfilter.stops import ExitCode
-from tests.simulator import corrections
 from tests.simulator.cluster.broker import Partition
 from tests.simulator.cluster.log import CHANGELOG
 from tests.simulator.disk import Disk
-from tests.simulator.life.corrections import name_of
+from tests.simulator.life import corrections
 from tests.simulator.world import World
 from tests.truth.changelog import Failure, anew_at, read_batches, windows_at
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, Expected, History
