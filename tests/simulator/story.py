@@ -198,20 +198,19 @@ class Story:
         self.world.tell("world", "is calm")
         while self.left:
             self.append()
-        self._end()
-        while self.shape.corrections and self.people.finish():
-            self._end()
+        back = True
+        while back:  # letters came back
+            for _ in range(CALM_ROUNDS):
+                self.round()
+                if self.done:
+                    break
+            else:
+                raise Failure("stuck", f"at {self.world.broker.offsets} of {self._ends()}")
+            back = bool(self.shape.corrections) and self.people.finish()
         self._let_standbys_catch_up()
         for process in self.everybody:
             if process.up:
                 process.stop()
-
-    def _end(self) -> None:
-        for _ in range(CALM_ROUNDS):
-            self.round()
-            if self.done:
-                return
-        raise Failure("stuck", f"at {self.world.broker.offsets} of {self._ends()}")
 
     def _let_standbys_catch_up(self) -> None:
         """Give the standbys as many rounds; each must then have the whole changelog."""
