@@ -96,12 +96,16 @@ class People:
     """Those who correct the filter of one story, and what they asked for."""
 
     def __init__(self, story: Story, seed: int) -> None:
-        self._story, self._world = story, story.world
+        self._story = story
         self.rng = random.Random(seed ^ CORRECTIONS)
         self._count = self._at_once = 0
         self._asked: dict[str, dict[str, Any]] = {}
         """What was to be released, under its words."""
         self._scanned: dict[int, int] = {}
+
+    @property
+    def _world(self) -> World:
+        return self._story.world
 
     def someone(self) -> None:
         """Let someone begin a correction; it may be killed, or paused while others begin one."""
