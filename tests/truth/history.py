@@ -289,6 +289,8 @@ class Aging:
                 raise self._wrong("does not say when its documents came")
             model.forget(model.horizon, opens=begins)
             return
+        if not self._ages:
+            raise self._wrong(f"says of fewer documents when they came than it judges: {place}")
         age = self._ages.pop(0)
         if age.place != place:
             raise self._wrong(f"tells of {age}, where {place} was judged")
