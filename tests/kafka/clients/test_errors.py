@@ -55,6 +55,10 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         (KafkaError.FENCED_LEADER_EPOCH, PLAIN, Retriable),
         (KafkaError.NOT_ENOUGH_REPLICAS, PLAIN, Retriable),
         (KafkaError._NOENT, PLAIN, Retriable),
+        # a token that expired: the next one is fetched
+        (KafkaError._AUTHENTICATION, PLAIN, Retriable),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, ABORT, Abortable),
+        (KafkaError._AUTHENTICATION, FATAL, OutcomeUnknown),
         # a cluster that is starting, or that wants its administration done more slowly
         (KafkaError.INVALID_REPLICATION_FACTOR, PLAIN, Retriable),
         (KafkaError.THROTTLING_QUOTA_EXCEEDED, PLAIN, Retriable),
@@ -62,7 +66,6 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PLAIN, Denied),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, FATAL, Denied),
         (KafkaError.GROUP_AUTHORIZATION_FAILED, ABORT, Denied),
-        (KafkaError._AUTHENTICATION, FATAL, Denied),
         # the input is not what it was
         (KafkaError._AUTO_OFFSET_RESET, PLAIN, InputLost),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, PLAIN, InputLost),
