@@ -16,7 +16,6 @@ from streamfilter.documents.fields.record_fields import FieldsReader
 from streamfilter.documents.fields.strict_json import parse_json
 from streamfilter.documents.sketching import values_in
 from streamfilter.entities.joined import pointers_of
-from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.directory.index_paths import indexes_in
 from streamfilter.index.directory.read_only_view import IndexView, viewed
 from streamfilter.index.errors import IndexFault, as_stop
@@ -147,6 +146,8 @@ def opened(
 
 
 def _opened(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
+    from streamfilter.files.sources import FILE, Sources  # `check` needs none of that room
+
     known = json.loads(view.fact("policy") or b"{}")
     names = {field.name for field in fields(MatchPolicy)} & known.keys()
     settings = {name: known[name] for name in names}
