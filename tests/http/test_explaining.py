@@ -1,6 +1,9 @@
 """The page's question "why was it withheld?": the command's own answer, within bounds."""
 
 import json
+import subprocess
+import sys
+import tempfile
 import threading
 from urllib.parse import quote
 
@@ -47,6 +50,32 @@ def test_what_is_no_id_starts_no_command(query, monkeypatch):
     assert Explainer().asked("id=a")[0] == 404  # a process without a configuration
 
 
+def test_a_question_is_bounded_in_memory_and_a_killed_one_leaves_no_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    greedy = "import os, time; time.sleep(.5); x = bytearray(1 << 30); print('it fits')"
+    code, output = explaining._ended([sys.executable, "-c", greedy])
+    assert (code, b"MemoryError" in output) == (1, True)
+    kept = 'touch "$TMPDIR/view"; cat /proc/$$/oom_score_adj; exec sleep 60'
+    monkeypatch.setattr(explaining, "SECONDS_MAX", 2.0)
+    assert explaining._ended(["sh", "-c", f"sleep .5; {kept}"]) == (-9, b"1000\n")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(explaining, "_ended", lambda command: (70, b"Traceback"))
+    assert "512 MiB; this command" in Explainer.of([], []).asked("id=a")[1]["error"]
+
+
+def test_a_question_of_a_process_with_lower_limits_and_priority_keeps_them():
+    asked = "import os, resource, time; time.sleep(.5); print(os.nice(0))"
+    asked += "; print(resource.getrlimit(resource.RLIMIT_DATA)[1])"
+    asker = (
+        "import os, resource, sys; from streamfilter.monitoring.web.explaining import _ended; "
+        "os.nice(15); resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28)); "
+        f"print(_ended([sys.executable, '-c', {asked!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", asker], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == str((0, f"15\n{1 << 28}\n".encode()))
+
+
 def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):
     explainer = Explainer.of([], [])
     monkeypatch.setattr(explaining, "SECONDS_MAX", 0.3)
@@ -55,7 +84,7 @@ def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):
     for output, expected in {
         b"x" * explaining.ANSWER_BYTES_MAX: {"answer": "x" * explaining.ANSWER_BYTES_MAX + " …"},
         b"so far": {
-            "error": "it was not found within 0.3 s; this command looks further:\n"
+            "error": "it was not found within 0.3 s and 512 MiB; this command looks further:\n"
             "streamfilter explain --id='a b'"
         },
     }.items():

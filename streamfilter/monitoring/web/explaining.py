@@ -1,8 +1,8 @@
 """Answers "why was it withheld?" for the page, with the command that answers it in a terminal.
 
 The command is a process of its own. So a question takes nothing from the filter's loop, and its
-time, its processor time and the length of its answer are bounded. One question is answered at a
-time. It changes nothing.
+time, its processor time, its memory and the length of its answer are bounded. One question is
+answered at a time. It changes nothing, and leaves no file, also if it is killed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -21,9 +23,11 @@ from urllib.parse import parse_qs
 
 from streamfilter.process.cures import CURES
 from streamfilter.process.terminal_escapes import visible
+from streamfilter.stops import ExitCode
 
 SECONDS_MAX = 8.0  # longest question; the server gives up a request after ten seconds
 PROCESSOR_SECONDS_MAX = 10  # the kernel ends it then, also if this process was killed meanwhile
+MEMORY_BYTES_MAX = 1 << 29  # 200 MB is usual, with 110 in use; large records take more
 ANSWER_BYTES_MAX = 200_000
 ID_CHARACTERS_MAX = 2_000
 NICE = 10  # the filter's loop goes first where there is one core
@@ -72,33 +76,51 @@ class Explainer:
         said = visible(output.decode(errors="replace")).strip()
         if len(output) == ANSWER_BYTES_MAX:
             return HTTPStatus.OK, {"answer": f"{said} …"}
-        if code < 0:
+        if code < 0 or code == ExitCode.BUG:  # killed, or without memory
             again = CURES.completed(f"`streamfilter explain --id={quote(id_)}`").strip("`")
             said = (
-                f"it was not found within {SECONDS_MAX:g} s; this command looks further:\n{again}"
+                f"it was not found within {SECONDS_MAX:g} s and {MEMORY_BYTES_MAX >> 20} MiB; "
+                f"this command looks further:\n{again}"
             )
         return HTTPStatus.OK, {"error" if code else "answer": said}
 
 
 def _ended(command: Sequence[str]) -> tuple[int, bytes]:
     """Run *command*; return its exit code, negative if it was killed, and what it wrote."""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,  # Ctrl-C is for the filter
-    ) as asking:
-        if sys.platform == "linux":
-            bound = (PROCESSOR_SECONDS_MAX, PROCESSOR_SECONDS_MAX)
-            resource.prlimit(asking.pid, resource.RLIMIT_CPU, bound)
-        os.setpriority(os.PRIO_PROCESS, asking.pid, NICE)
+    with (
+        tempfile.TemporaryDirectory(prefix="streamfilter-explain-") as scratch,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for the filter
+            env={**os.environ, "TMPDIR": scratch},  # a killed command removes nothing
+        ) as asking,
+    ):
         late = threading.Timer(SECONDS_MAX, asking.kill)
         late.start()
         assert asking.stdout is not None
         try:
+            _bound(asking.pid)
             output = asking.stdout.read(ANSWER_BYTES_MAX)  # ends with the process, killed or not
         finally:
             late.cancel()
             asking.kill()  # does nothing to a process that has ended
         return asking.wait(), output
+
+
+def _bound(process: int) -> None:
+    """Let the kernel bound *process*, and end it before this one where memory is short."""
+    if sys.platform == "linux":
+        for limit, most in (
+            (resource.RLIMIT_CPU, PROCESSOR_SECONDS_MAX),
+            (resource.RLIMIT_DATA, MEMORY_BYTES_MAX),
+        ):
+            _, hard = resource.prlimit(process, limit)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.prlimit(process, limit, (most, most))
+        with suppress(OSError):  # /proc may be hidden
+            Path(f"/proc/{process}/oom_score_adj").write_text("1000")
+    inherited = os.getpriority(os.PRIO_PROCESS, process)  # only root may lower it
+    os.setpriority(os.PRIO_PROCESS, process, max(NICE, inherited))
