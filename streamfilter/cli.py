@@ -56,6 +56,9 @@ its verb is used: one that is broken, or slow to import, does not affect the oth
 
 VERBS = {verb: line for verbs in TASKS.values() for verb, line in verbs.items()}
 
+FORMER = {"compare": "explain A B", "feed": "demo --feed", "verify": "check --index"}
+"""Verbs of older versions, and what to type instead: scripts may still have them."""
+
 EPILOG = """\b
 Examples:
   streamfilter demo                                  watch it find near-duplicates
@@ -96,6 +99,14 @@ class Verbs(click.Group):
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `__main__`
             signal.signal(signal.SIGINT, signal.default_int_handler)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb's command; refuse a former verb, with the one to use instead."""
+        if args[0] in FORMER:
+            ctx.fail(f"{args[0]} is a part of another verb now: streamfilter {FORMER[args[0]]}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs by task, without importing them."""

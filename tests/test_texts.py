@@ -5,8 +5,10 @@ import runpy
 import sys
 import tomllib
 
+import click
 import pytest
 
+from streamfilter import cli
 from streamfilter.monitoring.metrics_reference import table
 from tests.support.texts import ROOT, TEXTS, section
 
@@ -91,6 +93,15 @@ def test_a_program_of_the_tests_knows_the_options_that_a_text_gives_it(
     assert ended.value.code == 0
     told = capsys.readouterr().out
     assert all(option in told for option in re.findall(r"--[\w-]+", options)), told
+
+
+def test_a_command_that_a_text_or_a_cure_names_is_a_verb():
+    sources = [path.read_text() for path in (ROOT / "streamfilter").rglob("*.py")]
+    named = re.findall(
+        r"`streamfilter ([a-z]+)(?= -|`| [A-Z@])", "".join([*TEXTS.values(), *sources])
+    )
+    assert set(named) - set(cli.group.list_commands(click.Context(cli.group))) == set()
+    assert {"run", "check", "restore"} < set(named)
 
 
 @pytest.mark.parametrize(

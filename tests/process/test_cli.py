@@ -127,6 +127,14 @@ def test_help_and_version_import_no_verb_and_no_large_library(option):
     assert told.stdout.splitlines()[-1] == b"[]", told.stderr
 
 
+@pytest.mark.parametrize(("former", "instead"), cli.FORMER.items())
+def test_a_former_verb_names_the_one_to_type_instead(former, instead, capsys):
+    assert cli.main([former, "--state", "x"]) == 64
+    assert f": streamfilter {instead}\n" in capsys.readouterr().err
+    assert instead.split()[0] in cli.VERBS
+    assert former not in completed("")
+
+
 def completed(*words: str) -> list[str]:
     """Return what a shell shows for the last of the *words*."""
     shell = click.shell_completion.BashComplete(cli.group, {}, "streamfilter", "_X")
@@ -144,7 +152,7 @@ def test_a_shell_completes_verbs_options_and_the_keys_of_set():
 @pytest.mark.parametrize(
     "words",
     ["filter in", "filter --unique o", "pairs in", "evaluate in", "evaluate --pairs t", "peek in",
-     "plan --sample s", "run --config c", "verify --state s", "check -c c"],
+     "plan --sample s", "run --config c", "check --index --state s", "check -c c"],
 )  # fmt: skip
 def test_where_a_file_is_named_the_shell_goes_on_with_files(words):
     shell = click.shell_completion.BashComplete(cli.group, {}, "streamfilter", "_X")
