@@ -17,6 +17,7 @@ import pytest
 from streamfilter.index.bands.run_rows import DIRECTORY, RECENT, decode_directory, run_range
 from streamfilter.index.directory.lock_and_marker import LAYOUT, MARKER_NAME
 from streamfilter.index.directory.opening import open_index
+from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import IndexDamaged, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.similarity.columns import Widths
@@ -50,9 +51,9 @@ def test_there_is_a_directory_of_every_layout() -> None:
 
 
 def test_the_directory_of_layout_3_was_killed_while_it_merged_runs(state: Path) -> None:
-    index: Any = opened(state)
-    rows = dict(index._store.items("bands-0"))
-    index.close()
+    view: Any
+    with viewed(state) as view:  # the owner would go on at once
+        rows = dict(view._store.items("bands-0"))
     listed = {run.number: run.level for run in decode_directory(rows[DIRECTORY]).runs}
     assert set(listed.values()) == {0, 1}
     assert any(name.startswith(RECENT) for name in rows)

@@ -11,6 +11,7 @@ of new rows covers no old run, and RocksDB's compactions leave those alone.
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -32,7 +33,8 @@ BUCKET_BYTES = 8  # of the key of a row that is a single bucket
 _FILTER = 0x8000_0000
 _HEAD = struct.Struct("<B?H")
 _ENTRY = struct.Struct("<IBBQQ")
-_VERSION = 1
+_MERGE = struct.Struct("<IBB?IQQH")
+_VERSION, _WITH_MERGES = 1, 2
 
 Range = tuple[bytes, bytes]
 
@@ -49,31 +51,86 @@ class RunInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class MergeInfo:
+    """A merge of runs in pages, as far as it is in the database: the next process goes on."""
+
+    number: int
+    level: int
+    bits: int
+    bottom: bool  # whether there is no older run
+    page: int  # the first that is not written
+    keys: int  # that are written
+    words: int
+    sources: tuple[int, ...]  # the numbers of its runs, the oldest first; none: rows of format 2
+
+
+@dataclass(frozen=True, slots=True)
 class Directory:
     """The runs of a window, the newest first."""
 
     runs: tuple[RunInfo, ...] = ()
     rows: bool = False  # whether buckets under their own keys are the oldest layer
+    merges: tuple[MergeInfo, ...] = ()
+
+    @property
+    def numbered(self) -> tuple[RunInfo | MergeInfo, ...]:
+        """Return all that has rows under a number: what is no more is deleted."""
+        return (*self.runs, *self.merges)
 
 
 def encode_directory(directory: Directory) -> bytes:
     """Return the row's value."""
-    head = _HEAD.pack(_VERSION, directory.rows, len(directory.runs))
-    return head + b"".join(_ENTRY.pack(*astuple(run)) for run in directory.runs)
+    version = _WITH_MERGES if directory.merges else _VERSION
+    runs = [_ENTRY.pack(*astuple(run)) for run in directory.runs]
+    merges = [_encoded(merge) for merge in directory.merges]
+    return b"".join((_HEAD.pack(version, directory.rows, len(runs)), *runs, *merges))
+
+
+def _encoded(merge: MergeInfo) -> bytes:
+    *fields, sources = astuple(merge)
+    return _MERGE.pack(*fields, len(sources)) + struct.pack(f"<{len(sources)}I", *sources)
 
 
 def decode_directory(data: bytes) -> Directory:
     """Return what `encode_directory` wrote, or raise `FormatError`."""
     try:
         version, rows, count = _HEAD.unpack_from(data)
-        runs = tuple(RunInfo(*fields) for fields in _ENTRY.iter_unpack(data[_HEAD.size :]))
+        end = _HEAD.size + count * _ENTRY.size
+        runs = tuple(RunInfo(*fields) for fields in _ENTRY.iter_unpack(data[_HEAD.size : end]))
+        merges = tuple(_merges(data[end:]))
     except struct.error as error:
         raise FormatError(f"the list of runs cannot be read: {error}") from error
-    if version != _VERSION or len(runs) != count:
+    if version != (_WITH_MERGES if merges else _VERSION) or len(runs) != count:
         raise FormatError("the list of runs is of another version, or not whole")
-    if any(not 0 < run.bits < 32 for run in runs) or len({run.number for run in runs}) != count:
+    directory = Directory(runs, rows, merges)
+    if not _consistent(directory):
         raise FormatError("the list of runs contradicts itself")
-    return Directory(runs, rows)
+    return directory
+
+
+def _merges(data: bytes) -> Iterator[MergeInfo]:
+    at = 0
+    while at < len(data):
+        *fields, count = _MERGE.unpack_from(data, at)
+        at += _MERGE.size
+        fields.append(struct.unpack_from(f"<{count}I", data, at))
+        yield MergeInfo(*fields)
+        at += 4 * count
+
+
+def _consistent(directory: Directory) -> bool:
+    """Return whether each number is there once, and each run is a source of one merge at most."""
+    merges, numbers = directory.merges, [each.number for each in directory.numbered]
+    sources = [number for merge in merges for number in merge.sources]
+    of_rows = sum(not merge.sources for merge in merges)
+    return (
+        all(0 < each.bits < 32 for each in directory.numbered)
+        and all(merge.page <= 1 << merge.bits for merge in merges)
+        and len(set(numbers)) == len(numbers)
+        and len(set(sources)) == len(sources)
+        and {run.number for run in directory.runs}.issuperset(sources)
+        and of_rows <= directory.rows
+    )
 
 
 def bits_for(keys: int) -> int:

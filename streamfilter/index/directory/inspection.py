@@ -37,7 +37,7 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.options import Memory
-from streamfilter.index.rocks.window_runs import load_filters
+from streamfilter.index.rocks.run_filters import load_filters
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 from streamfilter.stops import counted
@@ -135,7 +135,7 @@ def inspect(
     found = Inspection(view.progress, advanced=advanced)
     remembered = 0
     with _noted(found, "filters"):
-        load_filters([tables.runs for tables in view.tables], Memory().front_bytes)
+        load_filters([run for each in view.tables for run in each.runs.paged], Memory().front_bytes)
     ends = [window.first_ordinal for window in view.windows[1:]] + [view.progress.next_ordinal]
     for tables, end in zip(view.tables, ends, strict=True):
         remembered += _window(view, tables, end, found, keys_of)

@@ -34,7 +34,7 @@ from streamfilter.index.errors import CURRENT, FormatError, IndexDamaged, IndexR
 from streamfilter.index.format import BUCKET_CAP, BUCKET_CAP_MAX
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import Memory
-from streamfilter.index.rocks.rocks_index import RocksIndex
+from streamfilter.index.rocks.rocks_index import RocksIndex, end_full_runs
 from streamfilter.index.rocks.wal_gaps import refuse_gaps
 
 IDENTITY_FACT = "identity"
@@ -138,6 +138,7 @@ def _reopened(path: Path, marker: Marker, new: Callable[..., RocksIndex]) -> Roc
             raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
         if marker.older:  # before a write that an older version would not see
             write_marker(path, replace(marker, older=False))
+        end_full_runs(index)
     except BaseException:
         index.close()  # otherwise RocksDB's lock stays held during the wipe that follows
         raise

@@ -67,12 +67,17 @@ class PagedRun:
 
     def load_filter(self) -> None:
         """Read the filter from the database, or raise `IndexDamaged`."""
-        names = filter_names(self.info.number, self.info.words)
+        words = self.filter_words(-(-self.info.words // FILTER_WORDS))
+        self.filter = BloomFilter(words, self.info.keys) if len(words) else None
+
+    def filter_words(self, count: int) -> U64:
+        """Return the words of the filter's first *count* rows, or raise `IndexDamaged`."""
+        names = filter_names(self.info.number, self.info.words)[:count]
         rows = [row for row in self.store.get(self.family, names) if row is not None]
         words = np.frombuffer(b"".join(rows), "<u8").astype(np.uint64)
-        if len(words) != self.info.words:
+        if len(words) != min(self.info.words, count * FILTER_WORDS):
             raise IndexDamaged(f"{self.store.path}: a filter of its buckets is not whole")
-        self.filter = BloomFilter(words, self.info.keys) if len(words) else None
+        return words
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from streamfilter.index.bands.bloom_filter import passing
-from streamfilter.index.errors import CURRENT, IndexFault, IndexRemoved
+from streamfilter.index.errors import CURRENT, DiskFull, IndexFault, IndexRemoved
 from streamfilter.index.format import Entries, decode_documents
 from streamfilter.index.journal import encode_standing, fact_key
 from streamfilter.index.progress import Progress
@@ -28,8 +28,10 @@ from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.database import Database, checkpoint_of
 from streamfilter.index.rocks.index_write import encoded
 from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.paged_run import PagedRun
+from streamfilter.index.rocks.run_filters import fit_filters, load_filters
 from streamfilter.index.rocks.stored_index import StoredIndex
-from streamfilter.index.rocks.window_runs import WindowRuns, fit_filters, load_filters
+from streamfilter.index.rocks.window_runs import WindowRuns
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.windows import Windows, after
 from streamfilter.killpoints import kill_point
@@ -62,7 +64,7 @@ class RocksIndex(StoredIndex):
             self._memory = memory
             self._tables: Sequence[WindowTables] = []
             self._tables = self._tables_of(self.windows)
-            load_filters(self._runs, memory.front_bytes)
+            load_filters(_paged(self._runs), memory.front_bytes)
             self._highest = max(tables.highest() for tables in self._tables)
             if not self._standing.held:  # older versions did not store it: count once
                 held = tuple(each.stored(0, self._highest + 1) for each in self._tables)
@@ -117,7 +119,7 @@ class RocksIndex(StoredIndex):
         for each in tables:
             each.runs.written()
         begun, self._tables = tables is not self._tables, tables
-        fit_filters(self._runs, self._memory.front_bytes)
+        fit_filters(_paged(self._runs), self._memory.front_bytes)
         if begun:
             for each in dropped:
                 self._store.retire(each.window.number)
@@ -172,7 +174,12 @@ class RocksIndex(StoredIndex):
         """Return the filters' figures."""
         filters = [each for runs in self._runs for each in runs.filters]
         made = [each for each in filters if each is not None]
+        written = sum(map(len, _paged(self._runs)))
+        bits = sum(
+            8 * run.filter.words.nbytes for run in _paged(self._runs) if run.filter is not None
+        )
         return {
+            **({"front-bits-per-key": bits / written} if written else {}),
             "front-bytes": float(sum(each.words.nbytes for each in made)),
             "front-keys": float(sum(each.keys for each in made)),
             "front-pass-rate": passing(filters),
@@ -198,6 +205,27 @@ class RocksIndex(StoredIndex):
         finally:
             if on_close is not None:
                 on_close()
+
+
+def end_full_runs(index: RocksIndex) -> None:
+    """Write and list what is a full run in memory just after a start, in two writes.
+
+    Its write begins again after each start. So processes that end, or are killed, after a few
+    batches would never end it: all buckets would stay in memory, and each start would read them.
+    """
+    newest = index._tables[-1]
+    with suppress(DiskFull):  # the next write meets it, and waits for space
+        for each in index._tables:
+            while each.runs.full(newest_window=each is newest):
+                entries = Entries()
+                each.runs.advance(entries, 0, newest_window=each is newest, starting=True)
+                index._store.write(entries)
+                each.runs.written()
+    fit_filters(_paged(index._runs), index._memory.front_bytes)
+
+
+def _paged(windows: Sequence[WindowRuns]) -> list[PagedRun]:
+    return [run for runs in windows for run in runs.paged]
 
 
 def _space_of(path: Path) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 The sources are a full run in memory, eight runs in pages, or rows of format 2. Of equal keys, the
 newest source counts. Each piece is a range of keys: the pages of the range, and the rows of the
 filter that it completes. Pieces are no part of the index until the list of runs names the new run
-(`window_runs.py`). After a crash in between, the merge begins again, and first deletes their rows.
+(`window_runs.py`). With each piece, the list says how far the merge is. So the next process goes
+on, whether this one ends or crashes. Only the write of a full run in memory begins again.
 """
 
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfilter.index.bands.bloom_filter import BloomFilter
+from streamfilter.index.bands.bloom_filter import WORDS, BloomFilter
 from streamfilter.index.bands.run_rows import (
     FILTER_WORDS,
+    MergeInfo,
     RunInfo,
     bits_for,
     filter_names,
@@ -66,6 +68,35 @@ class Merge:
         self._credit = 0.0  # keys that a next piece may have beside its own
         self._staged = (0, 0, 0.0)
 
+    @classmethod
+    def resumed(
+        cls, store: Database, family: str, info: MergeInfo, sources: Sequence[BucketSource]
+    ) -> "Merge":
+        """Return the merge that *info* describes, or raise `IndexDamaged`."""
+        merge = cls(
+            store, family, info.number,
+            level=info.level, sources=sources, bottom=info.bottom,
+            filter_=BloomFilter(np.zeros(info.words, np.uint64)) if info.words else None,
+        )  # fmt: skip
+        merge.bits, merge._next, merge._keys = info.bits, info.page, info.keys
+        if merge.filter is not None:
+            merge._load_filter(merge.filter)
+        return merge
+
+    def _load_filter(self, held: BloomFilter) -> None:
+        """Read the rows of the filter that are written; find the others' keys in the pages."""
+        rows = -(-len(held.words) // FILTER_WORDS)
+        if not self.complete:
+            rows = held.words_below(self.bound) // FILTER_WORDS
+        run = self.run()
+        words = run.filter_words(rows)
+        held.words[: len(words)] = words
+        blocks, first = len(held.words) // WORDS, rows * FILTER_WORDS // WORDS
+        begin = -(-(first << 32) // blocks) << 32  # the lowest key of the first row that is left
+        if begin < self.bound:
+            held.add(run.between(begin, self.bound).keys)
+        held.keys = self._keys
+
     @property
     def bound(self) -> int:
         """Return the first key that is not written."""
@@ -79,14 +110,13 @@ class Merge:
     def put_piece(self, entries: Entries, keys: float) -> None:
         """Put the rows of about the next *keys* keys; `written` takes note of them."""
         pages, each = 1 << self.bits, max(1.0, self._size / (1 << self.bits))
-        count = min(int((self._credit + keys) / each), pages - self._next)
+        # At least one page: processes of one small write each would never end a merge otherwise.
+        count = min(max(1, int((self._credit + keys) / each)), pages - self._next)
         if not self._next:
             entries.delete_range(self.family, run_range(self.number, self.number))
         shift = KEY_BITS - self.bits
         begin, end = self._next << shift, (self._next + count) << shift
         self._staged = self._next, 0, self._credit + keys
-        if not count:
-            return
         run = newest([each.between(begin, end) for each in self.sources])
         run = run.kept() if self._bottom else run
         self._put_pages(entries, run, begin, end)
@@ -119,6 +149,17 @@ class Merge:
         """Note that the last piece is in the database."""
         self._next, keys, self._credit = self._staged
         self._keys += keys
+
+    @property
+    def info(self) -> MergeInfo:
+        """Return how far it is with the piece that was put last."""
+        page, keys, _ = self._staged
+        words = 0 if self.filter is None else len(self.filter.words)
+        sources = tuple(each.info.number for each in self.sources if isinstance(each, PagedRun))
+        return MergeInfo(
+            self.number, self.level, self.bits, self._bottom,
+            page, self._keys + keys, words, sources,
+        )  # fmt: skip
 
     def run(self) -> PagedRun:
         """Return the complete run."""

@@ -19,13 +19,13 @@ Each run has a Bloom filter in memory, made with it and stored with it. Together
 that were never written. They grow with the index, up to a bound; then the largest are halved.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 import numpy as np
 
-from streamfilter.index.bands.bloom_filter import BloomFilter, together
+from streamfilter.index.bands.bloom_filter import WORD_BYTES, BloomFilter, together
 from streamfilter.index.bands.open_run import OPEN_BITS, OpenRun
 from streamfilter.index.bands.run_rows import (
     BEGIN,
@@ -90,13 +90,22 @@ class WindowRuns:
         self._sealed: _Sealed | None = None
         self._merges: list[Merge] = []
         self._dead: list[Range] = []  # rows that the next write deletes
+        self._gave_up = (
+            False  # whether the list names a merge that this process does not go on with
+        )
         self._staged = _Staged([], [], Layers(), [])
         directory = self._directory()
         rows = StoredRows(store, family) if directory.rows else None
         paged = tuple(PagedRun(store, family, info) for info in directory.runs)
-        self._number = max((info.number for info in directory.runs), default=0)
+        self._number = max((info.number for info in directory.numbered), default=0)
         self._layers = Layers(paged=paged, rows=rows)
-        self._open = self._new_run()
+        held: dict[int, BucketSource] = {run.info.number: run for run in paged}
+        for info in directory.merges:
+            sources = [held[number] for number in info.sources]
+            if not sources and rows is not None:
+                sources.append(rows)
+            self._merges.append(Merge.resumed(store, family, info, sources))
+        self._open = _new_run(memory)
         self._load()
 
     def _load(self) -> None:
@@ -119,16 +128,15 @@ class WindowRuns:
         directory = decode_directory(stored)
         if rows and not directory.rows:
             self._dead.append((BEGIN, DIRECTORY))
-        last = 0
-        for number in sorted(info.number for info in directory.runs):
+        bound = self._memory.front_bytes if self._memory is not None else -1
+        going = tuple(each for each in directory.merges if each.words * WORD_BYTES <= bound)
+        self._gave_up = len(going) < len(directory.merges)
+        directory, last = replace(directory, merges=going), 0
+        for number in sorted(each.number for each in directory.numbered):
             if number > last + 1:
                 self._dead.append(run_range(last + 1, number - 1))
             last = number
         return directory
-
-    def _new_run(self) -> OpenRun:
-        memory = self._memory or Memory(run_keys=1)  # a view searches them without a filter
-        return OpenRun.of_keys(memory.run_keys, memory.fan)
 
     @property
     def filters(self) -> list[BloomFilter | None]:
@@ -187,18 +195,27 @@ class WindowRuns:
             entries.put(self._family, [name], packed(changed))
             self._staged.changed.append((name, changed))
 
-    def advance(self, entries: Entries, keys: int, *, newest_window: bool) -> None:
+    def full(self, *, newest_window: bool) -> bool:
+        """Return whether a full run is in memory: at a start, the process before has left it."""
+        least = 1 if newest_window else self._bounds.fan
+        return self._sealed is not None or len(self._open) * least >= self._bounds.run_keys
+
+    def advance(
+        self, entries: Entries, keys: int, *, newest_window: bool, starting: bool = False
+    ) -> None:
         """Put pieces of the merges, in proportion to a write of *keys* keys, and what they end.
 
-        It comes before `stage`. Raises `IndexFault`: a source cannot be read; nothing has changed.
+        *starting*: a full run is written at once. It comes before `stage`. Raises `IndexFault`: a
+        source cannot be read; nothing has changed.
         """
-        self._seal(least=1 if newest_window else self._bounds.fan)
+        if self._sealed is None and self.full(newest_window=newest_window):
+            self._seal()
         self._begin_merges()
         if not newest_window:
             self._begin_last_merge()
         done = [merge for merge in self._merges if merge.complete]
         going = [merge for merge in self._merges if not merge.complete]
-        late = len(self._open) >= self._bounds.run_keys
+        late = starting or len(self._open) >= self._bounds.run_keys
         for merge in going:
             merge.put_piece(entries, _quota(merge, keys, late=late))
         for dead in self._dead:
@@ -208,8 +225,10 @@ class WindowRuns:
             layers = _published(layers, merge)
             if self._sealed is not None and merge.sources[0] is self._sealed.run:
                 entries.delete(self._family, self._sealed.names)
-        if done:
-            directory = Directory(tuple(run.info for run in layers.paged), layers.rows is not None)
+        merges = tuple(m.info for m in going if not isinstance(m.sources[0], SortedRun))
+        if done or merges or self._gave_up:
+            runs = tuple(run.info for run in layers.paged)
+            directory = Directory(runs, layers.rows is not None, merges)
             entries.put(self._family, [DIRECTORY], [encode_directory(directory)])
         # A reader may still be in the sources' pages. So their rows go with the write after this.
         self._staged = _Staged(done, going, layers, [range_ for m in done for range_ in _rows(m)])
@@ -217,6 +236,7 @@ class WindowRuns:
     def written(self) -> None:
         """Note that the write with everything that was put is in the database."""
         staged, self._staged = self._staged, _Staged([], [], Layers(), [])
+        self._gave_up = False
         removed, sealed = bool(self._dead), self._sealed.run if self._sealed else None
         for merge in staged.going:
             merge.written()
@@ -228,15 +248,10 @@ class WindowRuns:
         self._arrange()
         _pass_kill_points(staged, removed=removed)
 
-    def _seal(self, *, least: int) -> None:
-        """Close the open run if the one before is written and it is full, or one part in *least*.
-
-        Then begin another.
-        """
-        if self._sealed is not None or len(self._open) * least < self._bounds.run_keys:
-            return
+    def _seal(self) -> None:
+        """Close the open run, and begin another."""
         run, opened = self._open.whole(), self._open
-        self._sealed, self._open = _Sealed(run, opened.names, opened.filter), self._new_run()
+        self._sealed, self._open = _Sealed(run, opened.names, opened.filter), _new_run(self._memory)
         bottom = not self._layers.paged and self._layers.rows is None
         self._start([run], level=0, bottom=bottom, held=self._sealed.filter)
         self._arrange()
@@ -292,6 +307,11 @@ class WindowRuns:
         self._layers = replace(self._layers, recent=tuple(recent), filters=tuple(filters))
 
 
+def _new_run(memory: Memory | None) -> OpenRun:
+    memory = memory or Memory(run_keys=1)  # a view searches them without a filter
+    return OpenRun.of_keys(memory.run_keys, memory.fan)
+
+
 def _pass_kill_points(staged: _Staged, *, removed: bool) -> None:
     for merge in staged.going:
         if isinstance(merge.sources[0], SortedRun):
@@ -320,7 +340,7 @@ def _filter_of(
 
 
 def _quota(merge: Merge, keys: int, *, late: bool) -> float:
-    """Return how many keys *merge* moves with a write of *keys*; *late*: the open run is full."""
+    """Return how many keys *merge* moves with a write of *keys*; *late*: all of a full run."""
     source = merge.sources[0]
     if isinstance(source, StoredRows):
         return max(PACE * keys, ROWS_AT_ONCE)
@@ -355,21 +375,3 @@ def _level(keys: int, memory: Memory) -> int:
     while size < keys:
         level, size = level + 1, size * memory.fan
     return level
-
-
-def load_filters(windows: Iterable[WindowRuns], bytes_max: int) -> None:
-    """Read the filters of all runs, one after the other, as far as memory allows it."""
-    windows = list(windows)
-    for run in (run for window in windows for run in window.paged) if bytes_max else ():
-        run.load_filter()
-        fit_filters(windows, bytes_max)
-
-
-def fit_filters(windows: Iterable[WindowRuns], bytes_max: int) -> None:
-    """Halve the largest filters until all together take *bytes_max* bytes at most."""
-    runs = [run for window in windows for run in window.paged]
-    sizes = {run: run.filter.words.nbytes for run in runs if run.filter is not None}
-    while sum(sizes.values()) > bytes_max:
-        run = max(sizes, key=lambda each: sizes[each])
-        run.filter = run.filter.halved() if run.filter is not None else None
-        sizes[run] = 0 if run.filter is None else run.filter.words.nbytes
