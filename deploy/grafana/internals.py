@@ -12,6 +12,7 @@ from deploy.grafana.expressions import (
     series,
     share,
     since,
+    smallest,
     summed,
 )
 from deploy.grafana.panels import Chart, Form, Query, Row
@@ -178,7 +179,11 @@ ROCKSDB = Row("RocksDB", (
     Chart("The front lets through", "Share of never-written keys that reach RocksDB. Above some "
           "5 %: give memory.miss_filter more.", "percentunit",
           (Query(largest(series("rocksdb_front_pass_rate"), "instance"), "{{instance}}"),),
-          Form.NUMBER, decimals=2),
+          Form.NUMBER, decimals=2, width=4),
+    Chart("Filter's bits a key", "16 or more while memory.miss_filter is large enough.",
+          "none",
+          (Query(smallest(series("rocksdb_front_bits_per_key"), "instance"), "{{instance}}"),),
+          Form.NUMBER, decimals=1, width=4),
 ))  # fmt: skip
 
 PROCESS = Row("Process", (

@@ -5,7 +5,7 @@ A batch is reported after its commit, so that a scrape counts it whole or not at
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from math import nan
@@ -28,6 +28,11 @@ from streamfilter.quality.live.audit_scan import Round
 
 _TOTALS = ("index_documents", "index_windows", "index_horizon_documents", "changelog_offset")
 """Gauges of all open indexes together."""
+_WORST: Mapping[str, Callable[[Iterable[float]], float]] = {
+    "front_bits_per_key": min,
+    "front_pass_rate": max,
+}
+"""RocksDB's properties that are not added up: of all open indexes, the worst counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +146,14 @@ class FilterObserver:
         properties: Counter[str] = Counter()
         for each in usages:
             properties.update(each.properties)
+        figures = properties | {name: worst(name, usages) for name in _WORST}
         stamps = [each.oldest for each in usages if each.oldest > 0]
         self._metrics.set(
             index_bytes=sum(each.index for each in usages),
             index_expected_bytes=sum(starmap(self._expected, self._usages.items())),
             disk_free_bytes=usage.free,
             index_oldest_timestamp_seconds=min(stamps, default=nan) / 1000,
-            **{f"rocksdb_{name}": properties.get(name, nan) for name, _ in ROCKSDB},
+            **{f"rocksdb_{name}": figures.get(name, nan) for name, _ in ROCKSDB},
         )
 
     def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
@@ -179,3 +185,9 @@ class FilterObserver:
     def identified(self, index_id: str, scheme: str) -> None:
         """Show the id and the scheme of the open index."""
         self.process.health.report(index_id=index_id, scheme=scheme)
+
+
+def worst(name: str, usages: Sequence[Usage]) -> float:
+    """Return the worst value of a property of `_WORST`; NaN: no index has it yet."""
+    found = [each.properties[name] for each in usages if name in each.properties]
+    return _WORST[name](found) if found else nan

@@ -90,7 +90,15 @@ ROCKSDB = (
     ("background_errors", "Errors of background work since the index was opened."),
     ("front_bytes", "Bytes of the filter in RAM before RocksDB (memory.miss_filter)."),
     ("front_keys", "Keys that the filter knows."),
-    ("front_pass_rate", "Share of never-written keys that the filter lets through to RocksDB."),
+    (
+        "front_bits_per_key",
+        "Bits of the filter for each key on disk: 16 or more while memory.miss_filter is large enough. Of "
+        "several indexes, the least. NaN until a first run is on disk.",
+    ),
+    (
+        "front_pass_rate",
+        "Share of never-written keys that the filter lets through to RocksDB. Of several indexes, the largest.",
+    ),
 )
 """The properties of all open indexes together: name, meaning."""
 

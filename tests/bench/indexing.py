@@ -166,6 +166,7 @@ def _grown(index: RocksIndex, numbers: range) -> Row:
         "write": a_document(writes[last]),
         "cpu of both": cpu / len(probes) / BATCH * 1e6,
         "resident MiB": memory_bytes("VmRSS") / MIB,
+        "front MiB": index.usage().properties["front_bytes"] / MIB,
         "record B": float(np.mean([len(v) for v in encode_documents(documents_of(0))])),
     }
 

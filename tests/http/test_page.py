@@ -56,8 +56,9 @@ def pages():
     metrics.batch(BatchReport.of(decisions, counts=[counts]))
     metrics.audited(a_round(near=40, unique=50, missed=10))
     metrics.set(
-        index_bytes=25_300_000, index_expected_bytes=8e7, index_oldest_timestamp_seconds=1.7e9
-    )
+        index_bytes=25_300_000, index_expected_bytes=8e7, index_oldest_timestamp_seconds=1.7e9,
+        rocksdb_front_bits_per_key=12.04,
+    )  # fmt: skip
     showcase = Showcase(read)
     records = [record(0, ORIGINAL), record(1, COPY)]
     showcase.batch(records, decisions, lambda row: f"doc-{row} {HOSTILE}")
@@ -79,6 +80,7 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert "Shadow mode" in text
     assert "Remembered since2023-11-14 22:13 UTC" in text
     assert "Index on disk25 MB, of 80 MB in the end" in text
+    assert "Filter of its keys12.0 bits a key" in text
     assert "near-duplicate150.0 %" in text
     assert "80.0 %all were audited" in text  # 40 of 50: a count, which an interval would hide
     assert "The audit compared 90 of 90 records with the whole index" in text

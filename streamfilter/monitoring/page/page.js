@@ -53,6 +53,7 @@ function showTraffic(status) {
   at("since").textContent = status.index_since_seconds === null ? "–" : minute(status.index_since_seconds);
   at("bytes").textContent = status.index_bytes === null ? "–" : megabytes(status.index_bytes) +
     (status.index_expected_bytes === null ? "" : `, of ${megabytes(status.index_expected_bytes)} in the end`);
+  at("filter").textContent = status.index_filter_bits === null ? "–" : `${status.index_filter_bits.toFixed(1)} bits a key`;
   at("backup-row").hidden = status.backup_made_seconds === null && !status.backup_failure;
   at("backup").textContent = (status.backup_made_seconds ? minute(status.backup_made_seconds) : "none yet") +
     (status.backup_failure && `; the last try failed: ${status.backup_failure}`);
