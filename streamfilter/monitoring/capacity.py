@@ -23,9 +23,8 @@ RESIDENT_MIB = {
 """Number of documents → resident MiB of the process, with the default memory (index.json). Only
 caches and the front grow, and all are bounded: above the last size the value stays the same."""
 
-RESTORED_A_SECOND = 12_300
-"""Documents a second that an empty index restores from its changelog: a million in 81 s, with the
-broker on two busy cores (standby.json). Shorter documents: 22,200 a second (kafka.json)."""
+RESTORED_A_SECOND = 22_200
+"""Documents a second that an empty index restores from its changelog (kafka.json)."""
 
 FRAME_BYTES = 20
 """Bytes of a changelog record beside the document's own: ten are ours, about ten are Kafka's."""
@@ -37,6 +36,8 @@ FRONT_STEP = 32 * MIB  # advice on a front's memory is rounded up to a multiple 
 
 FRONT_SMALLEST = 8 * MIB
 """Of the filters of the smallest runs, which have twice as many bits for each key."""
+
+PASSING_MUCH = 0.05  # share of the new keys above which the front costs more time than memory
 
 TELLING = 0.01
 """Least share of the retention that must have passed before the final size is estimated."""
@@ -82,8 +83,13 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
         changelog_bytes=stored * (record + FRAME_BYTES),
         restore=timedelta(seconds=round(stored / RESTORED_A_SECOND)),
         front_passes=_front_passes(memory.front_bytes, keys),
-        front_bytes_advised=-(-(keys * BITS // 8 + FRONT_SMALLEST) // FRONT_STEP) * FRONT_STEP,
+        front_bytes_advised=front_bytes_for(keys),
     )
+
+
+def front_bytes_for(keys: int) -> int:
+    """Return the bytes with which the filters of an index of *keys* are as large as they become."""
+    return -(-(keys * BITS // 8 + FRONT_SMALLEST) // FRONT_STEP) * FRONT_STEP
 
 
 def _front_passes(front_bytes: int, keys: int) -> float:

@@ -13,7 +13,7 @@ from streamfilter.files.inputs import documents_of, for_files
 from streamfilter.files.summary import all_broken, no_documents
 from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Malformed
-from streamfilter.monitoring.capacity import Capacity
+from streamfilter.monitoring.capacity import PASSING_MUCH, Capacity
 from streamfilter.monitoring.curve_picture import Curve, picture
 from streamfilter.preflight.load import LoadPlan
 from streamfilter.quality.sample.brute_force import all_pairs
@@ -28,7 +28,6 @@ CONTAINED, RATIOS = 0.9, (1.2, 2.0)
 SAMPLE_RECORDS = 2_000
 """Records of ``--sample`` that are compared with each other: two million pairs."""
 FLOOR = 1e-6  # all pairs that share a shingle
-PASSING_MUCH = 0.05  # share of the new keys above which the front costs more time than memory
 
 
 @dataclass(frozen=True, slots=True)

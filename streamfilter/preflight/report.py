@@ -22,6 +22,7 @@ from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, IndexUnavailable
 from streamfilter.preflight.disk import check_disk
+from streamfilter.preflight.filters import Filters, check_filters
 from streamfilter.preflight.records import check_records
 from streamfilter.preflight.schemas import check_schemas
 from streamfilter.process.cures import CURES
@@ -113,6 +114,7 @@ class Preflight:
     made: list[str] = field(default_factory=list)  # topics that were created just now
     kept: list[Kept] = field(default_factory=list)
     """What the changelog of an index that forgets holds, if the brokers were asked."""
+    filters: list[Filters] = field(default_factory=list)  # of the indexes of this host
 
     @property
     def wrong(self) -> list[Problem]:
@@ -132,6 +134,7 @@ class Preflight:
             "created": self.made,
             "problems": [asdict(problem) for problem in self._with_commands()],
             "changelog": [asdict(each) for each in self.kept],
+            "filters": [asdict(each) for each in self.filters],
         }
         if not self.wrong:
             scheme = self.config.scheme()
@@ -144,7 +147,14 @@ class Preflight:
         """Return it for people: what was made, every problem, then one line that sums up."""
         made = [f"created {', '.join(self.made)}"] if self.made else []
         signing = [] if self.wrong else [f"signing: {choice()}"]
-        lines = [*made, *self._with_commands(), *self.kept, *signing, self._summary()]
+        lines = [
+            *made,
+            *self._with_commands(),
+            *self.kept,
+            *self.filters,
+            *signing,
+            self._summary(),
+        ]
         return "\n".join(map(str, lines))
 
     def _with_commands(self) -> Iterator[Problem]:
@@ -178,6 +188,9 @@ def preflight(
     found.problems += boilerplate.warnings(config)
     found.problems += announced(config)
     found.problems += check_disk(config, None if broken else config.scheme())
+    if not found.has("index", "memory"):
+        small, found.filters = check_filters(config)
+        found.problems += small
     found.problems += _properties(config, found.problems) + _format(reading)
     found.problems += _backup(config, found)
     if _has_schemas(config, found.problems, found.connected):

@@ -1,6 +1,7 @@
 """``check`` as people and programs call it."""
 
 import json
+import re
 import socket
 
 import pytest
@@ -15,6 +16,7 @@ from streamfilter.kafka.brokers import rights, topic_creation, topics
 from streamfilter.preflight import report
 from streamfilter.preflight.disk import check_disk
 from streamfilter.process.cures import Cures
+from tests.support import small_runs
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -114,6 +116,29 @@ def test_an_index_of_another_scheme_is_refused_with_the_ways_out(tmp_path, capsy
     assert bytes(range(16)).hex() not in told
     fitting = ["check", f"--set=index.path={state}", "--set=similarity.shingle.size=5"]
     assert cli.main(fitting) == 0
+
+
+def test_the_bits_of_a_key_are_shown_and_a_filter_that_is_too_small_is_a_warning(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("streamfilter.assembly.memory_for", small_runs.memory_for)
+    outputs = ("--unique", "u", "--duplicates", "d")
+    for number in range(4):  # each is one write: a run is full, written, and listed
+        with open("in.jsonl", "a") as file:
+            texts = (f"{n} red {n * 7} ships sail {n * 13} seas" for n in range(99))
+            file.writelines(json.dumps({"id": n, "text": f"{number} {n}"}) + "\n" for n in texts)
+        assert cli.main(["filter", "in.jsonl", *outputs, "--state", "state"]) == 0
+    asked = ["check", "--set=index.path=state"]
+    capsys.readouterr()
+    assert cli.main(asked) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"state/index: its filter has [\d.]+ bits a key, and lets 0\.\d% of", told)
+    assert cli.main([*asked, "--set=memory.miss_filter=256", "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (warned,) = answer["problems"]
+    assert (warned["key"], warned["warning"]) == ("memory.miss_filter", True)
+    assert "set it to 32Mi" in warned["cure"]
+    assert answer["filters"][0]["passing"] > 0.05
 
 
 def test_checking_calls_no_broker_unless_it_is_asked_to(capfd):
