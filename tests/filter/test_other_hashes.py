@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.index.directory.lock_and_marker import MARKER_NAME
+from streamfilter.index.directory.lock_and_marker import LAYOUT, MARKER_NAME
 from streamfilter.index.format import FORMAT
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
@@ -20,7 +20,7 @@ CONFIG = 78
 @pytest.mark.parametrize(
     ("written_format", "told_as"),
     [
-        (1, f"format: it has 1, this version {FORMAT}"),
+        (1, f"format: it has 1, this version {LAYOUT}"),
         (FORMAT, "scheme.algorithm: it has 1, wanted is 3"),
     ],
 )

@@ -19,7 +19,6 @@ from streamfilter.index.directory.lock_and_marker import LAYOUT, MARKER_NAME
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import IndexDamaged, IndexMismatch
-from streamfilter.index.format import FORMAT
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
@@ -82,7 +81,7 @@ def test_another_format_is_refused_by_its_number_and_left_as_it_is(state, number
     whole = marker.read_text()
     marker.write_text(whole.replace(f'"format": {LAYOUT}', f'"format": {number}'))
     assert marker.read_text() != whole
-    with pytest.raises(IndexMismatch, match=f"format: it has {number}, this version {FORMAT}"):
+    with pytest.raises(IndexMismatch, match=f"format: it has {number}, this version {LAYOUT}"):
         open_index(state, identity(), bucket_cap=CAP, memory=SMALL)
     marker.write_text(whole)  # the version that wrote it finds it whole
     opened(state).close()

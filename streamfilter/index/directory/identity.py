@@ -104,14 +104,15 @@ class Identity:
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
-def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
+def decode_identity(data: bytes, *, seed: bytes | None = None, known: int = FORMAT) -> Identity:
     """Return what `Identity.encode` wrote; *seed* is what ``index.seed_file`` holds.
 
-    Raises `FormatError` for anything else, `IndexMismatch` for another format, algorithm or seed.
+    *known* is the newest format of where it was stored: a refusal names it. Raises `FormatError`
+    for anything else, `IndexMismatch` for another format, algorithm or seed.
     """
     fields = _fields(data)
     if fields["format"] != FORMAT:
-        raise mismatch("the index", [f"format: it has {fields['format']}, this version {FORMAT}"])
+        raise mismatch("the index", [f"format: it has {fields['format']}, this version {known}"])
     if named := _other_algorithm(fields.get("scheme")):
         raise mismatch("the index", [named])
     external = "seed_check" in fields

@@ -22,6 +22,7 @@ from streamfilter.index.directory.identity import Identity, decode_identity, dif
 from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
     IDS_WITHOUT_SCOPES,
+    LAYOUT,
     Lock,
     Marker,
     check_ours,
@@ -165,7 +166,7 @@ def _refuse_other(
 
 def _identity_of(path: Path, marker: Marker, seed: bytes | None) -> Identity:
     try:
-        return decode_identity(marker.identity, seed=seed)
+        return decode_identity(marker.identity, seed=seed, known=LAYOUT)
     except FormatError as error:
         raise IndexDamaged(f"{path}: {error}") from error
 
