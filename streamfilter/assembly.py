@@ -20,7 +20,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Index
-from streamfilter.index.rocks.options import MIB, Memory
+from streamfilter.index.rocks.options import MIB, RUN_KEYS_MAX, Memory
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.process.limits import usable_cores
@@ -268,11 +268,13 @@ def backups_for(config: Config, path: Path, name: str) -> IndexTarget | None:
 def memory_for(config: Config, *, share: int = 1) -> Memory:
     """Return the memory of one of *share* indexes."""
     limits = config.memory
+    buffers = max(TASK_MEMORY_MIN, limits.memtable // share)
     return Memory(
         max(TASK_MEMORY_MIN, limits.index_cache // share),
-        max(TASK_MEMORY_MIN, limits.memtable // share),
+        buffers,
         limits.miss_filter // share,
         share,
+        run_keys=min(RUN_KEYS_MAX, buffers >> 7),  # with `RECENT_BYTES`, two thirds of the buffers
     )
 
 

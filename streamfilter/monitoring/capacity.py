@@ -11,7 +11,7 @@ from math import isnan, nan
 import numpy as np
 
 from streamfilter.index.bands.bloom_filter import pass_rate_of
-from streamfilter.index.rocks.options import MIB, Memory
+from streamfilter.index.rocks.options import MIB, RECENT_BYTES, Memory
 from streamfilter.index.rocks.window_runs import BITS
 from streamfilter.matching.blocking.retention import PARTS, Retention
 from streamfilter.similarity.statistics.shape import Shape
@@ -121,5 +121,6 @@ def _resident(documents: int, memory: Memory) -> int:
 
 
 def bound_of(memory: Memory) -> int:
-    """Return the bound on the bytes of an index's caches, buffers and front together."""
-    return memory.cache_bytes + memory.memtable_bytes + memory.front_bytes
+    """Return the bound on the bytes of an index's caches, buffers, front and recent keys."""
+    recent = memory.run_keys * RECENT_BYTES
+    return memory.cache_bytes + memory.memtable_bytes + memory.front_bytes + recent

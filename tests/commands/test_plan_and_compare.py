@@ -11,8 +11,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from streamfilter.assembly import memory_for
 from streamfilter.cli import main
+from streamfilter.config.configuration import Config
 from streamfilter.index.format import encode_documents
+from streamfilter.index.rocks.options import RECENT_BYTES, Memory
 from streamfilter.monitoring import capacity
 from streamfilter.preflight import load
 from streamfilter.similarity.statistics.shape import Shape
@@ -157,6 +160,15 @@ def test_plan_without_options_is_the_configured_shape(capsys):
     assert (planned["bands"], planned["rows"]) != (20, 5)
 
 
+def test_recent_keys_in_memory_are_tied_to_the_write_buffers():
+    config = Config()
+    assert memory_for(config) == Memory()
+    for share in (1, 4, 16, 64):
+        memory = memory_for(config, share=share)
+        assert memory.run_keys * RECENT_BYTES < memory.memtable_bytes
+    assert memory.run_keys == memory.memtable_bytes >> 7 < Memory().run_keys
+
+
 def test_plan_says_how_large_a_memory_becomes(capsys):
     asked = ("--rate", "50", "--retention", "30d", "--documents", "200000000")
     answer = run_json(capsys, "plan", *asked)["memory"]
@@ -172,6 +184,10 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     assert fewer["stored"] == 10_000_000
     assert fewer["disk_bytes"] == 10_000_000 * (each - 150 * 4)
     assert fewer["memory_bytes"] == (seen[10_000_000] + 100) << 20
+    small = run_json(capsys, "plan", *asked, "--set", "memory.memtable=32Mi")["memory"]
+    # Beside its write buffers, an index with half of them holds half as many recent keys.
+    saved = (32 << 20) + (1 << 18) * RECENT_BYTES
+    assert small["memory_bytes"] == answer["memory_bytes"] - saved
     assert fewer["restore"] == pytest.approx(10_000_000 / capacity.RESTORED_A_SECOND, abs=1)
     # 13 bits for each of 180 million keys; half a bit for each of those of 162 million documents.
     assert answer["front_passes"] > 0.9 > 0.05 > fewer["front_passes"]

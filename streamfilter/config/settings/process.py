@@ -179,7 +179,7 @@ class MemorySection(Section):
     index_cache: Size = Field(default=size("128Mi"), ge=1 << 20)
     """RocksDB's block cache."""
     memtable: Size = Field(default=size("64Mi"), ge=1 << 20)
-    """RocksDB's write buffers."""
+    """RocksDB's write buffers. Recent keys take up to two thirds as much in addition."""
     miss_filter: Size = size("192Mi")
     """Filters in RAM that recognise new keys without reading RocksDB. They grow with the index, up
     to this bound. `plan --documents N` prints the size that N documents need."""

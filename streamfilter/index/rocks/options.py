@@ -24,6 +24,8 @@ NEWEST_FILES = 8  # before they are merged into the levels
 DOCUMENTS_LEVEL_BYTES = 64 * MIB  # about the size of the newest files that are merged at once
 LOG_BYTES = MIB  # RocksDB's text log: a window that begins and is dropped adds 10 kB to it
 LOG_FILES = 4
+RUN_KEYS_MAX = 1 << 19  # more would make few runs fewer, and a start slower
+RECENT_BYTES = 2 * (40 + 4)  # a key of a run in RAM, and of its filter; while one is written, two
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Memory:
     memtable_bytes: int = 64 * MIB  # all write buffers together
     front_bytes: int = 192 * MIB  # the filters of all runs, as they grow; 0: none
     share: int = 1  # how many indexes of this process share the limit of open files
-    run_keys: int = 1 << 19  # recent keys of a window in RAM that fill a run. A key takes 40 bytes
+    run_keys: int = RUN_KEYS_MAX  # recent keys of a window in RAM that fill a run
     fan: int = 8  # runs of a size that become one. A look-up searches up to seven of each size
 
 
