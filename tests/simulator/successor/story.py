@@ -29,6 +29,7 @@ class SuccessorStory(Story):
         self.shape = world.shape = replace(
             world.shape, tasks=1, seeds=0, several=False, forgets=0.0, updates=False, strict=(),
             odd=0.0, thin=None, retentions=(UNLIMITED,), template=False, hot=False,
+            corrections="", backups=False,
         )  # fmt: skip
         world.group = Group(world.rng, 1, eager=self.shape.eager)
         world.groups = {"": world.group, NEW: Group(world.rng, 1, eager=self.shape.eager)}
