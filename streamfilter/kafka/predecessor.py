@@ -6,11 +6,10 @@ that reads something else, that was rewound, or that has a successor is refused 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -22,27 +21,22 @@ from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.messages.changelog import decode_batch
 from streamfilter.engine.messages.changelog_header import (
     BATCH,
-    HEADER,
-    SUCCESSOR,
     Successor,
-    decode_header,
-    decode_successor,
     encode_successor,
     kind_of,
 )
 from streamfilter.engine.ports import Outgoing, Retriable, Sink
-from streamfilter.index.errors import FormatError
 from streamfilter.index.input_table import Spot
 from streamfilter.kafka.brokers.broker_queries import INPUT_PREFIX, ask_for_id, committed_spots
+from streamfilter.kafka.changelog_ends import UNKNOWN_INDEX, end_of, index_of, judges
 from streamfilter.kafka.connection.clients import consumer, reader_properties
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, listed
 from streamfilter.kafka.group_reset import members_of, owner_of
 from streamfilter.kafka.topic_reader import TopicReader
-from streamfilter.model import SEEDS_FROM, Positions, Span
+from streamfilter.model import Positions
 from streamfilter.stops import ConfigError, Problem, Temporary, counted
 
-UNKNOWN_INDEX = "?"  # of a changelog that lost its beginning
 _TOOK = "if this group took it over before, remove input.take_over"
 
 
@@ -60,65 +54,6 @@ class OldState:
     def places(self) -> dict[str, int]:
         """Return the offsets, as messages spell them."""
         return {f"{topic}/{partition}": at for (topic, partition), at in self.offsets.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class ChangelogEnd:
-    """The end of a changelog."""
-
-    last: int  # offset of the last record
-    spans: Sequence[Span]  # of the last batch, if it is near
-    successor: Successor | None = None  # in that record; None: it is a batch
-
-    @property
-    def judges(self) -> bool:
-        """Return whether the last batch has judged offsets of the input."""
-        return judges(self.spans)
-
-
-def judges(spans: Sequence[Span]) -> bool:
-    """Return whether a batch with these *spans* has judged offsets of the input."""
-    return any(each.start < each.end for each in spans if each.partition < SEEDS_FROM)
-
-
-def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd | None:
-    """Return the end of a *changelog*; None: there is none, or it is empty. Raises `Stop`."""
-    if changelog not in listed(config, admin):
-        return None
-    with TopicReader(config, changelog) as reader:
-        for block in reader.newest_first(reader.bounds(admin, stable=True)):
-            end, last = None, -1
-            for record in block:
-                last, value, strange = record.source.offset, record.value or b"", ""
-                try:
-                    kind = kind_of(value)
-                    if kind == BATCH:
-                        end = ChangelogEnd(last, decode_batch(value).mark.spans)
-                    elif kind == SUCCESSOR:
-                        spans = end.spans if end else ()
-                        end = ChangelogEnd(last, spans, decode_successor(value))
-                except FormatError as error:
-                    strange = str(error)
-                if strange:
-                    got, cure = f"{changelog} at {last}: {strange}", "use the version that wrote it"
-                    raise ConfigError([Problem("index.changelog", got, cure)])
-            if end is not None:
-                return replace(end, last=last)
-    return None
-
-
-def index_of(config: Config, admin: AdminClient, changelog: str) -> str:
-    """Return the index id in the first record of a *changelog*; empty: there is no record."""
-    if changelog not in listed(config, admin):
-        return ""
-    with TopicReader(config, changelog) as reader:
-        first = next(reader.records(reader.bounds(admin, stable=True)), None)
-    if first is None:
-        return ""
-    value = first.value or b""
-    if value[1:2] != bytes([HEADER]):
-        return UNKNOWN_INDEX
-    return str(json.loads(decode_header(value).identity)["index_id"])
 
 
 def settled(config: Config, admin: AdminClient, topic: str) -> None:

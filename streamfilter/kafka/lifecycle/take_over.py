@@ -19,21 +19,13 @@ from confluent_kafka import TopicPartition
 
 from streamfilter.config.configuration import Config
 from streamfilter.kafka.brokers.broker_queries import bounds_of
+from streamfilter.kafka.changelog_ends import UNKNOWN_INDEX, ChangelogEnd, end_of, index_of
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import asked_once
 from streamfilter.kafka.lifecycle.seed_sources import topic_seed
 from streamfilter.kafka.lifecycle.seeding import Seeding, members_after_a_session
-from streamfilter.kafka.predecessor import (
-    UNKNOWN_INDEX,
-    ChangelogEnd,
-    OldGroup,
-    OldState,
-    TakeOver,
-    end_of,
-    index_of,
-    settled,
-)
+from streamfilter.kafka.predecessor import OldGroup, OldState, TakeOver, settled
 from streamfilter.kafka.service_start import Start, StoppedEarly, explained
 from streamfilter.kafka.topic_reader import Advanced, no_progress
 from streamfilter.process.health import State
