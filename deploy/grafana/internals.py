@@ -182,7 +182,7 @@ ROCKSDB = Row("RocksDB", (
           Form.NUMBER, decimals=2, width=4),
     Chart("Filter's bits a key", "16 or more while memory.miss_filter is large enough.",
           "none",
-          (Query(smallest(series("rocksdb_front_bits_per_key"), "instance"), "{{instance}}"),),
+          (Query(smallest(series("rocksdb_front_density"), "instance"), "{{instance}}"),),
           Form.NUMBER, decimals=1, width=4),
 ))  # fmt: skip
 

@@ -29,7 +29,7 @@ from streamfilter.quality.live.audit_scan import Round
 _TOTALS = ("index_documents", "index_windows", "index_horizon_documents", "changelog_offset")
 """Gauges of all open indexes together."""
 _WORST: Mapping[str, Callable[[Iterable[float]], float]] = {
-    "front_bits_per_key": min,
+    "front_density": min,
     "front_pass_rate": max,
 }
 """RocksDB's properties that are not added up: of all open indexes, the worst counts."""

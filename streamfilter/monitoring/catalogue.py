@@ -91,7 +91,7 @@ ROCKSDB = (
     ("front_bytes", "Bytes of the filter in RAM before RocksDB (memory.miss_filter)."),
     ("front_keys", "Keys that the filter knows."),
     (
-        "front_bits_per_key",
+        "front_density",
         "Bits of the filter for each key on disk: 16 or more while memory.miss_filter is large enough. Of "
         "several indexes, the least. NaN until a first run is on disk.",
     ),

@@ -57,7 +57,7 @@ def pages():
     metrics.audited(a_round(near=40, unique=50, missed=10))
     metrics.set(
         index_bytes=25_300_000, index_expected_bytes=8e7, index_oldest_timestamp_seconds=1.7e9,
-        rocksdb_front_bits_per_key=12.04,
+        rocksdb_front_density=12.04,
     )  # fmt: skip
     showcase = Showcase(read)
     records = [record(0, ORIGINAL), record(1, COPY)]

@@ -216,11 +216,11 @@ def test_of_several_indexes_the_worst_filter_is_shown_and_no_sum_of_rates():
     metrics = Metrics()
     observer = filter_observer(metrics)
     for bits, passing in ((16.0, 0.03), (9.0, 0.04), (None, 0.0)):
-        paged = {} if bits is None else {"front_bits_per_key": bits}
+        paged = {} if bits is None else {"front_density": bits}
         figures = {"front_pass_rate": passing, "front_bytes": 5.0, **paged}
         usage = Usage(1, free=1, oldest=1, properties=figures)
         observer.occupying(MemoryIndex(Widths(16), bucket_cap=8), usage)
-    assert metrics.value("rocksdb_front_bits_per_key") == 9
+    assert metrics.value("rocksdb_front_density") == 9
     assert metrics.value("rocksdb_front_pass_rate") == 0.04  # .07 would fire MissFilterSmall
     assert metrics.value("rocksdb_front_bytes") == 15
 

@@ -59,7 +59,7 @@ OF_BACKUPS = {"backup_every_seconds", "backup_last_timestamp_seconds"}
 OF_A_CLUSTER = {"edge_waiting_records", "edge_waiting_seconds", "judge_busy_ratio"}
 OF_A_TABLE = {"boilerplate_sample_share"}
 """There is no table of boilerplate."""
-OF_RUNS = {"rocksdb_front_bits_per_key"}
+OF_RUNS = {"rocksdb_front_density"}
 """All buckets are in memory, in no run yet."""
 
 

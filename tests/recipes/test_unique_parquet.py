@@ -1,5 +1,6 @@
 """The tutorial runs as a reader runs it, and its answers are those of the commands."""
 
+import re
 import subprocess
 import sys
 
@@ -29,5 +30,9 @@ def test_the_tutorial_makes_a_unique_file_and_two_pictures(tmp_path, monkeypatch
     assert 0 < len(kept) < len(pages)
     assert f"{len(pages):,} rows, {len(kept):,} of them unique" in ran.stdout
     assert main(["pairs", "pages.parquet", "--threshold", "0.5", "-o", "pairs.parquet"]) == 0
-    assert f"{len(pq.read_table('pairs.parquet')):,} pairs from 0.5 on" in ran.stdout
+    found = re.search(r"([\d,]+) pairs from 0.5 on", ran.stdout)
+    assert found
+    # The object has hashes of its own: at the threshold each search may miss one pair in a hundred.
+    wanted = len(pq.read_table("pairs.parquet"))
+    assert int(found[1].replace(",", "")) == pytest.approx(wanted, rel=0.01)
     assert "\nrecall  " in ran.stdout

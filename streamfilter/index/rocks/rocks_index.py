@@ -179,7 +179,7 @@ class RocksIndex(StoredIndex):
             8 * run.filter.words.nbytes for run in _paged(self._runs) if run.filter is not None
         )
         return {
-            **({"front-bits-per-key": bits / written} if written else {}),
+            **({"front-density": bits / written} if written else {}),
             "front-bytes": float(sum(each.words.nbytes for each in made)),
             "front-keys": float(sum(each.keys for each in made)),
             "front-pass-rate": passing(filters),

@@ -121,7 +121,7 @@ class Pages:
             "index_documents": status.documents,
             "index_since_seconds": _known(self.metrics.value("index_oldest_timestamp_seconds")),
             "index_expected_bytes": _known(self.metrics.value("index_expected_bytes")),
-            "index_filter_bits": _known(self.metrics.value("rocksdb_front_bits_per_key")),
+            "index_filter_bits": _known(self.metrics.value("rocksdb_front_density")),
             "index_bytes": _known(self.metrics.value("index_bytes")),
             "backup_made_seconds": status.backup_made,
             "backup_failure": status.backup_failure,

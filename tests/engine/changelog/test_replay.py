@@ -32,7 +32,7 @@ from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks import restore
 from streamfilter.tasks.restore import Replay
 from tests.index.samples import documents, identity
-from tests.pipeline.forgetting.test_forgetting import Story
+from tests.pipeline.forgetting.test_forgetting import FORGETTING, Story
 
 BATCHES = 3 * restore.WRITE_ROWS + 7
 SCHEME = Scheme(bands=16, rows=6)
@@ -205,12 +205,13 @@ def test_what_tombstones_forgot_is_forgotten_by_a_replay_whatever_it_writes_at_o
     """To the byte: who left a full bucket, and who came into it before and after."""
     monkeypatch.setattr(restore, "WRITE_ROWS", rows)
     records = 0
-    for seed in range(10):
+    for seed in FORGETTING:
         story = Story(seed)
-        live = MemoryIndex(story.sketcher.scheme.widths, bucket_cap=story.cap, ids=True)
-        owner = Owner(story.cap)
-        story.run(live, owner)
-        index = MemoryIndex(story.sketcher.scheme.widths, bucket_cap=story.cap, ids=True)
+        live, cap = story.index, story.given.cap
+        owner = Owner(cap)
+        story.beside = [owner]
+        story.run()
+        index = MemoryIndex(story.sketcher.scheme.widths, bucket_cap=cap, ids=True)
         names, reader = Names("ours", "t", "c/0", "w"), Reader(owner.entries)
         replay = Replay(index, story.sketcher, reader, names, writer=OURS, from_known=False)
         assert not any(replay.run())
