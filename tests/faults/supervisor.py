@@ -48,13 +48,7 @@ class Worker:
     @property
     def paused(self) -> bool:
         """Return whether the process is stopped, by us or by itself."""
-        if self.process is None or not self.alive:
-            return False
-        try:
-            stat = Path(f"/proc/{self.process.child.pid}/stat").read_text()
-        except OSError:
-            return False
-        return stat.rpartition(")")[2].split()[0] == "T"
+        return self.process is not None and self.alive and self.process.stopped
 
     def status(self) -> dict[str, Any]:
         """Return /status; empty while nothing answers."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from streamfilter.demo.running_filter import Child
 from streamfilter.stops import ExitCode
+from tests.support.machine.processes import state_of
 
 START_TIMEOUT_SECONDS = 180
 EXIT_TIMEOUT_SECONDS = 180
@@ -85,6 +86,19 @@ class FilterProcess:
             return self.child.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(self.told("did not end")) from None
+
+    @property
+    def stopped(self) -> bool:
+        """True if it is stopped (SIGSTOP): by `pause`, or by a kill point."""
+        return state_of(self.child.pid) == "T"
+
+    def wait_until_stopped(self) -> None:
+        """Return once a kill point has stopped it."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self.stopped:
+            assert self.child.exit_code is None, self.told("ended before it was stopped")
+            assert time.monotonic() < deadline, self.told("was not stopped")
+            time.sleep(POLL_SECONDS)
 
     def stranded(self) -> bool:
         """Return whether it has ended because a client of it will not find a broker again.

@@ -9,7 +9,6 @@ import threading
 import time
 from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew
 from streamfilter.workers.frames import Drawn
 from streamfilter.workers.preparing import Preparing, Read
 from streamfilter.workers.workforce import GOOD, MISHAPS_MAX
+from tests.support.machine.processes import state_of
 
 pytestmark = pytest.mark.slow(1)  # nearly each starts processes, and one ends them again
 
@@ -50,10 +50,7 @@ def sketched(crew: Crew, texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
 
 
 def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    return state_of(pid) not in ("", "Z")
 
 
 @pytest.mark.slow

@@ -65,17 +65,8 @@ def test_a_static_member_that_is_started_twice_ends_the_first_as_fenced(stage, u
 def stopped_at(stage: Stage, point: str) -> FilterProcess:
     """Return a process that has stopped itself inside of a transaction, as a machine that froze."""
     process = stage.start(environment={VARIABLE: f"{point}:4:stop"}, **SETTINGS)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not _is_stopped(process):
-        assert process.child.exit_code is None, process.told("ended before it froze")
-        assert time.monotonic() < deadline, process.told("did not freeze")
-        time.sleep(0.05)
+    process.wait_until_stopped()
     return process
-
-
-def _is_stopped(process: FilterProcess) -> bool:
-    with open(f"/proc/{process.child.pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] == "T"
 
 
 def wait_until_nobody_is_in_the_group(stage: Stage) -> None:

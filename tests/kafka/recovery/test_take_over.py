@@ -5,7 +5,6 @@ import random
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -233,14 +232,6 @@ def test_later_starts_need_nothing_of_the_old_group(stage: Stage) -> None:
     assert "has no changelog any more" in stage.run(state="new", **new(stage, PLAIN))
 
 
-def wait_until_paused(process: FilterProcess) -> None:
-    """Return once a kill point has stopped the *process*."""
-    stat, deadline = Path(f"/proc/{process.child.pid}/stat"), time.monotonic() + 60
-    while stat.read_text().rpartition(")")[2].split()[0] != "T":
-        assert time.monotonic() < deadline, process.told("was not paused")
-        time.sleep(0.05)
-
-
 @pytest.mark.slow(60)
 @pytest.mark.parametrize("point", ["takeover.read", "transaction.offsets"])
 def test_a_paused_start_takes_nothing_that_has_moved_meanwhile(stage: Stage, point: str) -> None:
@@ -251,7 +242,7 @@ def test_a_paused_start_takes_nothing_that_has_moved_meanwhile(stage: Stage, poi
         assert seeded_by(stage, stage.configuration(state="new", **new(stage, PLAIN))) > 0
         environment = {VARIABLE: f"{point}:1:stop"}
         process = stage.start(state="new", environment=environment, **new(stage, PLAIN))
-        wait_until_paused(process)
+        process.wait_until_stopped()
         return process
 
     behind = paused(0)
@@ -318,7 +309,7 @@ def test_input_that_is_lost_after_another_process_took_over_is_refused(stage: St
     stage.run(**PLAIN)
     environment = {VARIABLE: "takeover.fenced:1:stop"}
     behind = stage.start(state="new", environment=environment, **new(stage, PLAIN))
-    wait_until_paused(behind)
+    behind.wait_until_stopped()
     stage.run(state="other", **new(stage, PLAIN))
     stage.produce(records(STORIES[40:60], first=40))
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
