@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -353,3 +353,15 @@ def run(seed: int, *, trace: bool = False, kind: type[Story] = Story) -> Result:
         isinstance(c.value, bytes) and c.value[1] == 3 for t in changelogs for c in t.cells
     )
     return Result(seed, failure, world.story, batches)
+
+
+def assert_caught(seeds: Iterable[int], checks: Container[str], kind: type[Story] = Story) -> None:
+    """Assert that one of *seeds* fails in one of *checks*, as with a bug that was planted."""
+    found: dict[str, int] = {}
+    for seed in seeds:
+        failure = run(seed, kind=kind).failure
+        if failure is not None:
+            found.setdefault(failure.check, seed)
+            if failure.check in checks:
+                return
+    raise AssertionError(f"not caught by {checks}, but by {found} (check: first seed)")

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.simulator.planted import PLANTED
-from tests.simulator.story import run
+from tests.simulator.story import assert_caught
 
 SEEDS_MAX = 600
 """A bug that these seeds do not show would live for long in CI. Without one they are all well
@@ -12,11 +12,4 @@ SEEDS_MAX = 600
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_caught_by_the_check_that_is_there_for_it(bug, monkeypatch):
     bug.plant(monkeypatch)
-    found: dict[str, int] = {}
-    for seed in (bug.seed, *range(SEEDS_MAX)):
-        failure = run(seed).failure
-        if failure is not None:
-            found.setdefault(failure.check, seed)
-            if failure.check == bug.check:
-                return
-    pytest.fail(f"{SEEDS_MAX} seeds, found by {found} only (check: first seed)")
+    assert_caught((bug.seed, *range(SEEDS_MAX)), (bug.check,))

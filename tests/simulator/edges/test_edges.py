@@ -3,6 +3,7 @@ import pytest
 from tests.simulator.edges.planted import PLANTED
 from tests.simulator.edges.story import EdgeStory, run
 from tests.simulator.edges.world import EDGES, VERDICTS
+from tests.simulator.story import assert_caught
 
 QUICK, SLOW = 20, 120
 SEEDS_MAX = 60
@@ -26,14 +27,7 @@ def test_outputs_and_changelog_are_those_of_one_process_in_any_story_of_edges():
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
 def test_a_bug_planted_into_edges_or_judge_is_caught(bug, monkeypatch):
     bug.plant(monkeypatch)
-    found: dict[str, int] = {}
-    for seed in range(SEEDS_MAX):
-        failure = run(seed).failure
-        if failure is not None:
-            found.setdefault(failure.check, seed)
-            if failure.check in bug.checks:
-                return
-    pytest.fail(f"{SEEDS_MAX} seeds, found by {found} only (check: first seed)")
+    assert_caught(range(SEEDS_MAX), bug.checks, EdgeStory)
 
 
 def ended(seed: int) -> EdgeStory:
