@@ -57,20 +57,15 @@ class PlainIndex:
     def __init__(self, widths: Widths, *, bucket_cap: int = BUCKET_CAP, ids: bool = False) -> None:
         self._widths = widths
         self.bucket_cap, self.ids = bucket_cap, ids
-        self._standing = StoredProgress()
-        self._facts: dict[str, bytes] = {}
-        self._parts = {EVER: _Part(bucket_cap, ids=ids)}
+        self.progress, self._remembered = Progress(), 0
+        self._parts = {EVER: _Part(bucket_cap, ids=ids)}  # the windows that are alive, in order
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        return self._standing.windows
-
-    @property
-    def progress(self) -> Progress:
-        return self._standing.progress
+        return tuple(self._parts)
 
     def __len__(self) -> int:
-        return self._standing.documents
+        return self._remembered
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
@@ -135,9 +130,8 @@ class PlainIndex:
         passed = range(self.progress.horizon, changes.progress.horizon)
         expired = late + sum(self._holding(ordinal) is not None for ordinal in passed)
         self._parts = {window: self._parts[window] for window in alive}
-        living = len(self) + applied.documents - removed - expired
-        held = tuple(len(part.documents) for part in self._parts.values())
-        self._standing = StoredProgress(changes.progress, living, alive, held)
+        self._remembered += applied.documents - removed - expired
+        self.progress = changes.progress
         return replace(applied, removed=removed, expired=expired)
 
     def _remove(self, removals: Removals) -> int:
@@ -188,13 +182,9 @@ class PlainIndex:
         """Yield (kind, key, value) of everything stored, as `RocksIndex.dump` does."""
         for part in self._parts.values():
             yield from part.dump()
-        yield "progress", b"", encode_standing(self._standing)
-
-    def drop_owed(self) -> None:
-        """Do nothing: no write fails here."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        held = tuple(len(part.documents) for part in self._parts.values())
+        standing = StoredProgress(self.progress, len(self), self.windows, held)
+        yield "progress", b"", encode_standing(standing)
 
 
 class _Part:
