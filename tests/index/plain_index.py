@@ -9,7 +9,6 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.bands.overflow_pages import page_cap, page_keys
 from streamfilter.index.bucket_levels import Level
-from streamfilter.index.errors import IndexRefused
 from streamfilter.index.format import (
     BUCKET_CAP,
     Lists,
@@ -44,7 +42,6 @@ from streamfilter.index.protocol import (
     Documents,
     Meets,
     Removals,
-    Usage,
 )
 from streamfilter.index.windows import Windows, after, owner
 from streamfilter.model import EVER, BatchMark, Window
@@ -52,7 +49,7 @@ from streamfilter.similarity.columns import I64, U8, U64, Flags, Widths
 
 
 class PlainIndex:
-    """`streamfilter.index.protocol.Index` in this process's memory."""
+    """What `streamfilter.index.protocol.Index` says of probes, reads and writes, and a `dump`."""
 
     def __init__(self, widths: Widths, *, bucket_cap: int = BUCKET_CAP, ids: bool = False) -> None:
         self._widths = widths
@@ -158,25 +155,6 @@ class PlainIndex:
             counts += part.add(additions, row, values[row], names[row])
             late += int(ordinals[row] < self.progress.horizon)
         return Applied(**counts), late
-
-    def prepare(self) -> None:
-        """Do nothing: a window costs nothing here."""
-
-    def fact(self, name: str) -> bytes | None:
-        """Return the fact that was stored under *name*."""
-        return self._facts.get(name)
-
-    def remember(self, name: str, value: bytes) -> None:
-        """Store a fact about the index itself."""
-        self._facts[name] = value
-
-    def usage(self) -> Usage:
-        """Return 0 bytes: nothing is on a disk."""
-        return Usage(0, 0)
-
-    def checkpoint(self) -> Path:
-        """Refuse: there are no files."""
-        raise IndexRefused("an index in memory has no files to copy")
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored, as `RocksIndex.dump` does."""
