@@ -45,7 +45,7 @@ def check_filters(config: Config) -> tuple[list[Problem], list[Filters]]:
     for place in places:
         try:
             with viewed(place, seed=seed_at(config.index.seed_file)) as view:
-                runs = [run.info for tables in view.tables for run in tables.runs.paged]
+                runs = [run.info for run in view.paged]
         except IndexFault as fault:
             problems.append(Problem(KEY, str(fault), "", warning=True))
             continue

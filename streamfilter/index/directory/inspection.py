@@ -135,7 +135,7 @@ def inspect(
     found = Inspection(view.progress, advanced=advanced)
     remembered = 0
     with _noted(found, "filters"):
-        load_filters([run for each in view.tables for run in each.runs.paged], Memory().front_bytes)
+        load_filters(view.paged, Memory().front_bytes)
     ends = [window.first_ordinal for window in view.windows[1:]] + [view.progress.next_ordinal]
     for tables, end in zip(view.tables, ends, strict=True):
         remembered += _window(view, tables, end, found, keys_of)

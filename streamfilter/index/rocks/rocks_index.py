@@ -28,7 +28,6 @@ from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.database import Database, checkpoint_of
 from streamfilter.index.rocks.index_write import encoded
 from streamfilter.index.rocks.options import Memory
-from streamfilter.index.rocks.paged_run import PagedRun
 from streamfilter.index.rocks.run_filters import fit_filters, load_filters
 from streamfilter.index.rocks.stored_index import StoredIndex
 from streamfilter.index.rocks.window_runs import WindowRuns
@@ -64,7 +63,7 @@ class RocksIndex(StoredIndex):
             self._memory = memory
             self._tables: Sequence[WindowTables] = []
             self._tables = self._tables_of(self.windows)
-            load_filters(_paged(self._runs), memory.front_bytes)
+            load_filters(self.paged, memory.front_bytes)
             self._highest = max(tables.highest() for tables in self._tables)
             if not self._standing.held:  # older versions did not store it: count once
                 held = tuple(each.stored(0, self._highest + 1) for each in self._tables)
@@ -119,7 +118,7 @@ class RocksIndex(StoredIndex):
         for each in tables:
             each.runs.written()
         begun, self._tables = tables is not self._tables, tables
-        fit_filters(_paged(self._runs), self._memory.front_bytes)
+        fit_filters(self.paged, self._memory.front_bytes)
         if begun:
             for each in dropped:
                 self._store.retire(each.window.number)
@@ -174,10 +173,9 @@ class RocksIndex(StoredIndex):
         """Return the filters' figures."""
         filters = [each for runs in self._runs for each in runs.filters]
         made = [each for each in filters if each is not None]
-        written = sum(map(len, _paged(self._runs)))
-        bits = sum(
-            8 * run.filter.words.nbytes for run in _paged(self._runs) if run.filter is not None
-        )
+        paged = self.paged
+        written = sum(map(len, paged))
+        bits = sum(8 * run.filter.words.nbytes for run in paged if run.filter is not None)
         return {
             **({"front-density": bits / written} if written else {}),
             "front-bytes": float(sum(each.words.nbytes for each in made)),
@@ -221,11 +219,7 @@ def end_full_runs(index: RocksIndex) -> None:
                 each.runs.advance(entries, 0, newest_window=each is newest, starting=True)
                 index._store.write(entries)
                 each.runs.written()
-    fit_filters(_paged(index._runs), index._memory.front_bytes)
-
-
-def _paged(windows: Sequence[WindowRuns]) -> list[PagedRun]:
-    return [run for runs in windows for run in runs.paged]
+    fit_filters(index.paged, index._memory.front_bytes)
 
 
 def _space_of(path: Path) -> tuple[int, int]:

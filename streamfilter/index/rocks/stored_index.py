@@ -11,6 +11,7 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Buckets, Copies, Documents, Meets
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.paged_run import PagedRun
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.index.windows import owner, parts_of
 from streamfilter.model import BatchMark, Window
@@ -43,6 +44,11 @@ class StoredIndex:
     def tables(self) -> Sequence[WindowTables]:
         """Return the tables of each window, the oldest first."""
         return self._tables
+
+    @property
+    def paged(self) -> list[PagedRun]:
+        """Return the runs in pages of all windows."""
+        return [run for tables in self._tables for run in tables.runs.paged]
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
