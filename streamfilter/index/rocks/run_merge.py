@@ -85,10 +85,7 @@ class Merge:
 
     def _load_filter(self, held: BloomFilter) -> None:
         """Read the rows of the filter that are written; find the others' keys in the pages."""
-        rows = -(-len(held.words) // FILTER_WORDS)
-        if not self.complete:
-            rows = held.words_below(self.bound) // FILTER_WORDS
-        run = self.run()
+        rows, run = _rows_below(held, self.bound), self.run()
         words = run.filter_words(rows)
         held.words[: len(words)] = words
         blocks, first = len(held.words) // WORDS, rows * FILTER_WORDS // WORDS
@@ -138,10 +135,8 @@ class Merge:
     ) -> None:
         if self._fill:
             held.add(run.keys)
-        words = len(held.words)
-        first, last = (held.words_below(key) // FILTER_WORDS for key in (begin, end))
-        names = filter_names(self.number, words)
-        last = len(names) if end >> KEY_BITS else last
+        first, last = _rows_below(held, begin), _rows_below(held, end)
+        names = filter_names(self.number, len(held.words))
         rows = filter_rows(held.words[first * FILTER_WORDS : last * FILTER_WORDS])
         entries.put(self.family, names[first:last], rows)
 
@@ -166,3 +161,9 @@ class Merge:
         words = 0 if self.filter is None else len(self.filter.words)
         info = RunInfo(self.number, self.level, self.bits, self._keys, words)
         return PagedRun(self.store, self.family, info, self.filter)
+
+
+def _rows_below(held: BloomFilter, bound: int) -> int:
+    """Return how many rows of a filter get no key from *bound* on; the last row may be short."""
+    words = held.words_below(bound)
+    return -(-words // FILTER_WORDS) if bound >> KEY_BITS else words // FILTER_WORDS
