@@ -1,7 +1,7 @@
 """The index in this process's memory: `RocksIndex` on a sorted dictionary for each family."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
@@ -121,7 +121,7 @@ class _MemoryCursor(Cursor):
         return None if name is None else (name, self._family.rows[name])
 
     def beginning_with(self, prefix: bytes, most: int, start: bytes = b"") -> list[bytes]:
-        names: Sequence[bytes] = self._family.names
-        following = islice(names, bisect_left(names, prefix + start), None)
-        found = takewhile(lambda name: name.startswith(prefix), following)
+        names = self._family.names
+        places = range(bisect_left(names, prefix + start), len(names))
+        found = takewhile(lambda name: name.startswith(prefix), map(names.__getitem__, places))
         return [name[len(prefix) :] for name in islice(found, most)]
