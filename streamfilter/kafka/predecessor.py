@@ -324,11 +324,6 @@ class TakeOver:
     found: OldState  # as it stood when everything that it had forwarded was in the index
     done: bool = False  # a task that starts later does not look at the old group any more
 
-    @property
-    def transactional_id(self) -> str:
-        """Return the id of the old group's only task."""
-        return f"{self.old.name}.0"
-
     def of(self, inputs: Inputs, sink: Sink) -> KafkaPredecessor:
         """Return the port of a task; *sink* has our transactional id."""
         return KafkaPredecessor(self, inputs, sink)

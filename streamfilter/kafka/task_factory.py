@@ -172,7 +172,7 @@ class TaskFactory:
         changelog = self.changelog(plan.number)
         sink = self.sink(topics, changelog)
         if (taking := self.take_over) is not None and not taking.done:
-            theirs = self.sink(topics, changelog, taking.transactional_id)
+            theirs = self.sink(topics, changelog, taking.old.name)
             plan = replace(plan, predecessor=taking.of(plan.names.inputs, theirs))
         source = self.source(topics)
         parts = self.parts(plan, source, sink, changelog, membership.member)
@@ -294,11 +294,9 @@ class TaskFactory:
                 seconds=config.kafka.transaction_timeout.total_seconds(),
             )
 
-    def sink(
-        self, topics: TaskTopics, changelog: KafkaChangelog, transactional_id: str = ""
-    ) -> KafkaSink:
-        """Return the transactions of a task, by default under the task's own id."""
-        config, number = self.config, topics.task
+    def sink(self, topics: TaskTopics, changelog: KafkaChangelog, group: str = "") -> KafkaSink:
+        """Return the transactions of a task under its id in *group*, by default in ours."""
+        config = self.config
         limits = self.destinations.limits.values()
         most = max([*limits, self.destinations.changelog_limit or 0])
         made = [self.topics[each] for each in config.made_topics if each in self.topics]
@@ -308,7 +306,7 @@ class TaskFactory:
         watched = self.observer.process.statistics.watched
         properties = clients.producer_properties(
             config,
-            transactional_id=transactional_id or clients.transactional_id(config, number),
+            transactional_id=clients.transactional_id(group or config.kafka.group, topics.task),
             sizes=sizes,
         )
         return KafkaSink(

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.assembly import retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.kafka.brokers.topics import outputs_of
-from streamfilter.kafka.connection.clients import admin_client
+from streamfilter.kafka.connection.clients import admin_client, transactional_id
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once
 from streamfilter.stops import Problem
@@ -96,9 +96,8 @@ def rights_of(config: Config, role: str | None) -> list[Right]:
         Right(GROUP, group, ("READ",)),
     ]
     several = config.index.scope == "partition"
-    last = Right(
-        TRANSACTIONS, f"{group}." if several else f"{group}.0", ("WRITE",), prefixed=several
-    )
+    own_id = f"{group}." if several else transactional_id(group, 0)
+    last = Right(TRANSACTIONS, own_id, ("WRITE",), prefixed=several)
     if role == JUDGE:
         between = [
             Right(TOPIC, config.sketches_topic, ("READ", CREATE)),
@@ -116,7 +115,7 @@ def _rights_over(config: Config) -> list[Right]:
     return [
         Right(GROUP, group, ("DESCRIBE",)),
         Right(TOPIC, f"{group}.changelog", ("READ", "WRITE")),
-        Right(TRANSACTIONS, f"{group}.0", ("WRITE",)),
+        Right(TRANSACTIONS, transactional_id(group, 0), ("WRITE",)),
         Right(TOPIC, config.output.unique, ("READ",)),
     ]
 

@@ -196,9 +196,9 @@ def signer_properties(config: Config, *, size: int) -> Properties:
     return {**theirs, **_base(config, "signer"), "enable.idempotence": True}
 
 
-def transactional_id(config: Config, task: int) -> str:
-    """Return the task's transactional id: unique in the group, it fences the task's old owner."""
-    return f"{config.kafka.group}.{task}"
+def transactional_id(group: str, task: int) -> str:
+    """Return the task's transactional id: unique in the *group*, it fences the task's old owner."""
+    return f"{group}.{task}"
 
 
 def admin_properties(config: Config) -> Properties:

@@ -148,7 +148,9 @@ def _unshown(label: str, length: int) -> AbstractContextManager[Advanced]:
 def _fence(config: Config, group: str) -> None:
     """End the open transaction of the group's last process, and fence it."""
     sizes = clients.Sizes(message=1_000_000, batch=1_000_000)
-    properties = clients.producer_properties(config, transactional_id=f"{group}.0", sizes=sizes)
+    properties = clients.producer_properties(
+        config, transactional_id=clients.transactional_id(group, 0), sizes=sizes
+    )
     producer = clients.producer(config, properties)
     with kafka_errors(f"fencing the group {group}"):
         producer.init_transactions(INIT_SECONDS)

@@ -128,7 +128,7 @@ def on_kafka(request: pytest.FixtureRequest) -> Bench:
     admin = clients.admin_client(config)
     properties = clients.producer_properties(
         config,
-        transactional_id=clients.transactional_id(config, 0),
+        transactional_id=clients.transactional_id(config.kafka.group, 0),
         sizes=clients.Sizes(message=1_000_000, batch=1_000_000),
     )
 
