@@ -55,7 +55,7 @@ def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd |
         for block in reader.newest_first(reader.bounds(admin, stable=True)):
             end, last = None, -1
             for record in block:
-                last, value, strange = record.source.offset, record.value or b"", ""
+                last, value = record.source.offset, record.value or b""
                 try:
                     kind = kind_of(value)
                     if kind == BATCH:
@@ -64,24 +64,26 @@ def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd |
                         spans = end.spans if end else ()
                         end = ChangelogEnd(last, spans, decode_successor(value))
                 except FormatError as error:
-                    strange = str(error)
-                if strange:
-                    got, cure = f"{changelog} at {last}: {strange}", "use the version that wrote it"
-                    raise ConfigError([Problem("index.changelog", got, cure)])
+                    got, cure = f"{changelog} at {last}: {error}", "use the version that wrote it"
+                    raise ConfigError([Problem("index.changelog", got, cure)]) from error
             if end is not None:
                 return replace(end, last=last)
     return None
+
+
+def beginning_of(config: Config, admin: AdminClient, changelog: str) -> bytes | None:
+    """Return the value of the first record of a *changelog* that exists; None: it is empty."""
+    with TopicReader(config, changelog) as reader:
+        first = next(reader.records(reader.bounds(admin, stable=True)), None)
+    return None if first is None else first.value or b""
 
 
 def index_of(config: Config, admin: AdminClient, changelog: str) -> str:
     """Return the index id in the first record of a *changelog*; empty: there is no record."""
     if changelog not in listed(config, admin):
         return ""
-    with TopicReader(config, changelog) as reader:
-        first = next(reader.records(reader.bounds(admin, stable=True)), None)
-    if first is None:
+    if (value := beginning_of(config, admin, changelog)) is None:
         return ""
-    value = first.value or b""
     if value[1:2] != bytes([HEADER]):
         return UNKNOWN_INDEX
     return str(json.loads(decode_header(value).identity)["index_id"])

@@ -28,7 +28,7 @@ from streamfilter.engine.messages.changelog_header import (
 from streamfilter.engine.ports import Outgoing, Retriable, Sink
 from streamfilter.index.input_table import Spot
 from streamfilter.kafka.brokers.broker_queries import INPUT_PREFIX, ask_for_id, committed_spots
-from streamfilter.kafka.changelog_ends import UNKNOWN_INDEX, end_of, index_of, judges
+from streamfilter.kafka.changelog_ends import UNKNOWN_INDEX, beginning_of, end_of, index_of, judges
 from streamfilter.kafka.connection.clients import consumer, reader_properties
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, listed
@@ -48,7 +48,6 @@ class OldState:
     offsets: Mapping[Spot, int]  # of the input, as committed
     last: int  # offset of its changelog's last record
     successor: Successor | None = None  # in that record; None: it is a batch
-    members: tuple[str, ...] = ()  # if it was asked for them
 
     @property
     def places(self) -> dict[str, int]:
@@ -85,12 +84,13 @@ class OldGroup:
         known = listed(self.config, self.admin)
         return self._changelog({}, known) or self._changelog(self._offsets(known)[1], known)
 
-    def look(self, *, fenced: bool = True) -> OldState:
-        """Return how it stands now. Raises `ConfigError`: it cannot be taken over; `LogError`.
+    def look(self, changelog: str, *, fenced: bool = True) -> OldState:
+        """Return how it stands now, by its *changelog*; empty: it has none.
 
-        Unless its last process is *fenced*, that process may have a transaction open.
+        Unless its last process is *fenced*, that process may have a transaction open. Raises
+        `ConfigError`: it cannot be taken over; `LogError`.
         """
-        if not (changelog := self.changelog()):
+        if not changelog:
             raise self._missing()
         end = end_of(self.config, self.admin, changelog)
         if end is None:
@@ -98,7 +98,6 @@ class OldGroup:
         if end.successor:  # all else may be gone: brokers delete the offsets of an idle group
             return OldState(changelog, {}, end.last, self._ours(end.successor))
         known = listed(self.config, self.admin)
-        members = () if fenced else members_of(self.admin, self.name)[0]
         offsets, noted = self._offsets(known, stable=fenced)
         if not offsets:
             cure = "start it once more, and stop it"
@@ -114,7 +113,7 @@ class OldGroup:
                 f"({sorted(span.end for span in end.spans)}): it was rewound or skipped"
             )
             raise self.refusal(got, "start it, and let it read on to the end; then stop it")
-        return OldState(changelog, offsets, end.last, members=members)
+        return OldState(changelog, offsets, end.last)
 
     def _missing(self) -> ConfigError:
         """Return the refusal of a group without a changelog."""
@@ -228,9 +227,7 @@ class OldGroup:
     def _changelog(self, noted: Mapping[str, str], known: Mapping[str, object]) -> str:
         """Return its changelog: of the usual name, or with a note of the group; empty: none."""
         for topic in sorted({*noted, f"{self.name}.changelog"} & known.keys()):
-            with TopicReader(self.config, topic) as reader:
-                first = next(reader.records(reader.bounds(self.admin, stable=True)), None)
-            if first is not None and owner_of(first.value or b"") == self.name:
+            if owner_of(beginning_of(self.config, self.admin, topic) or b"") == self.name:
                 return topic
         return ""
 
@@ -245,7 +242,7 @@ class OldGroup:
             raise self.refusal(got, "start the new group without input.take_over")
 
     def as_text(self, found: OldState, ends: Mapping[Spot, int]) -> str:
-        """Return what would happen; *ends* are the next offsets of the input."""
+        """Return what would happen; *ends* are the next offsets of the input. Raises `LogError`."""
         group, name = self.config.kafka.group, self.name
         if found.successor:
             return f"the group {group} took over from {name} already"
@@ -253,7 +250,7 @@ class OldGroup:
         for (topic, partition), at in sorted(found.offsets.items()):
             left = counted(max(0, ends[topic, partition] - at), "offset")
             lines.append(f"  {topic}/{partition} from {at} on; {left} wait")
-        members = ", ".join(sorted(found.members))
+        members = ", ".join(sorted(members_of(self.admin, name)[0]))
         state = f"works ({members}): stop it first" if members else "is stopped"
         unique = self.config.output.unique
         lines.append(
@@ -282,13 +279,13 @@ class KafkaPredecessor:
 
     def positions(self, partitions: Sequence[int]) -> Positions | None:
         """Return its last positions; a partition that it did not know yet begins at 0."""
-        if not self.old.changelog():
+        if not (changelog := self.old.changelog()):
             raise Temporary(
                 f"the group {self.group} has no changelog any more\n"
                 "    what stays: everything\n"
                 "    cure: run this again: a group that took over needs it no longer"
             )
-        found = self.old.look()
+        found = self.old.look(changelog)
         if found.successor:
             self.taking.done = True
             return None

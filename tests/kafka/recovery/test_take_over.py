@@ -321,7 +321,7 @@ def test_input_that_is_lost_after_another_process_took_over_is_refused(stage: St
 
 
 def test_a_partition_that_brokers_do_not_know_yet_is_not_left_out() -> None:
-    old = Mock(look=lambda: OldState("old.changelog", {("in", 0): 5, ("in", 1): 7}, last=9))
+    old = Mock(look=lambda _: OldState("old.changelog", {("in", 0): 5, ("in", 1): 7}, last=9))
     old.alive.return_value = ()
     taking = TakeOver(old, OldState("old.changelog", {}, last=9))
     predecessor = KafkaPredecessor(taking, Inputs("in"), Mock())
