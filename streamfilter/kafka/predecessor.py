@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -160,15 +159,12 @@ class OldGroup:
         """Return whether a batch of the input (no seed's) has added documents."""
         with TopicReader(self.config, changelog) as reader:
             for block in reader.newest_first(reader.bounds(self.admin, stable=True)):
-                batches = (
+                marks = (
                     decode_batch(value).mark
                     for record in block
                     if kind_of(value := record.value or b"") == BATCH
                 )
-                if any(
-                    a.next_ordinal < b.next_ordinal and judges(b.spans)
-                    for a, b in pairwise(batches)
-                ):
+                if any(m.first_ordinal < m.next_ordinal and judges(m.spans) for m in marks):
                     return True
         return False
 

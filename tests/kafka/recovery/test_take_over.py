@@ -7,23 +7,25 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.config.loading import load_config
 from streamfilter.engine.batches.inputs import Inputs
-from streamfilter.engine.messages.changelog import decode_batch
+from streamfilter.engine.messages.changelog import BatchRecord, decode_batch, encode_batch
 from streamfilter.engine.messages.changelog_header import BATCH, kind_of
+from streamfilter.kafka import predecessor
 from streamfilter.kafka.predecessor import KafkaPredecessor, OldState, TakeOver
 from streamfilter.killpoints import VARIABLE
-from streamfilter.model import SEEDS_FROM
-from streamfilter.stops import Temporary
+from streamfilter.model import SEEDS_FROM, BatchMark, Record, Source, Span
+from streamfilter.stops import ConfigError, Temporary
 from tests.kafka.story import CUT, STATIC, Settings, die_at, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
@@ -320,11 +322,28 @@ def test_input_that_is_lost_after_another_process_took_over_is_refused(stage: St
     assert f"retention passed us on {stage.input}" in behind.log.read_text()
 
 
+def test_a_batch_that_is_alone_in_its_block_was_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of 1,000 offsets holds one batch at most, if batches have more documents."""
+    batch = BatchRecord(BatchMark(1, 0, 1_500, (Span(0, 0, 1_500),)), highest_timestamp=-1)
+    seeded = BatchRecord(BatchMark(2, 1_500, 1_600, (Span(0, 1_500, 1_500),)), highest_timestamp=-1)
+    reader = MagicMock()
+    reader.__enter__.return_value = reader
+    reader.bounds.return_value = {0: (0, 0)}
+    monkeypatch.setattr(predecessor, "TopicReader", lambda *_: reader)
+    config = load_config((), {}, ["input.topic=in"])
+    old = predecessor.OldGroup(config, Mock(), "old")
+    for record, wanted in ((batch, pytest.raises(ConfigError)), (seeded, nullcontext())):
+        at = Source("old.changelog", 0, 5)
+        reader.newest_first.return_value = [[Record(at, None, encode_batch(record))]]
+        with wanted:
+            old.refuse_other_unique(OldState("old.changelog", {}, last=5))
+
+
 def test_a_partition_that_brokers_do_not_know_yet_is_not_left_out() -> None:
     old = Mock(look=lambda _: OldState("old.changelog", {("in", 0): 5, ("in", 1): 7}, last=9))
     old.alive.return_value = ()
     taking = TakeOver(old, OldState("old.changelog", {}, last=9))
-    predecessor = KafkaPredecessor(taking, Inputs("in"), Mock())
+    port = KafkaPredecessor(taking, Inputs("in"), Mock())
     with pytest.raises(Temporary, match=r"\('in', 1\)"):
-        predecessor.positions([0])
-    assert predecessor.positions([0, 1, 2]) == {0: 5, 1: 7, 2: 0}
+        port.positions([0])
+    assert port.positions([0, 1, 2]) == {0: 5, 1: 7, 2: 0}
