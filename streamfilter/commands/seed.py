@@ -75,6 +75,7 @@ def command(
     """
     from streamfilter.kafka.lifecycle.seed_trial import DryRun
     from streamfilter.kafka.lifecycle.seeding import Seeding
+    from streamfilter.kafka.service_start import explained
 
     options.say_unread(files)
     if [bool(inputs), topic is not None, other is not None].count(True) != 1:
@@ -94,7 +95,7 @@ def command(
             source = _of_topic(config, topic, name, partition, (first, last))
         else:
             source = _of_files(config, inputs, name) if inputs else _of_index(config, other, name)
-        with source as (config, read):
+        with source as (config, read), explained(config):
             trial = DryRun() if dry_run else None
             run = Seeding(config, read, trust, max_errors, trial=trial)
             run.run(INTERRUPTION.is_set)

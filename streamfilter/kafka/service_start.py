@@ -55,7 +55,6 @@ T = TypeVar("T")
 
 RANGE_OVERHEAD = 512  # bytes of a sketch range of one document beyond its changelog record
 ASK_AGAIN_SECONDS = 0.5
-_NEEDS = "the user of kafka.common needs:"
 MISSING_SECONDS = 3.0  # until a topic counts as missing: brokers learn late of a new one
 
 
@@ -66,14 +65,12 @@ def needed(config: Config, role: str | None = None) -> list[str]:
 
 @contextmanager
 def explained(config: Config, role: str | None = None) -> Iterator[None]:
-    """Add the needed rights to the message of a `Refused` inside the block, once."""
+    """Add the needed rights to the message of a `Refused` inside the block."""
     try:
         yield
     except Refused as refused:
-        if _NEEDS in str(refused):
-            raise
         lines = "\n".join(f"    {right}" for right in needed(config, role))
-        raise Refused(f"{refused}\n    {_NEEDS}\n{lines}") from refused
+        raise Refused(f"{refused}\n    the user of kafka.common needs:\n{lines}") from refused
 
 
 def too_late(error: LogError) -> Stop:

@@ -29,7 +29,7 @@ from streamfilter.kafka.connection import clients
 from streamfilter.kafka.group_reset import members_of
 from streamfilter.kafka.lifecycle.seed_sources import SeedIndex, StoredSketches
 from streamfilter.kafka.lifecycle.seed_trial import DryRun, trial_copy
-from streamfilter.kafka.service_start import Start, StoppedEarly, explained, task_factory
+from streamfilter.kafka.service_start import Start, StoppedEarly, task_factory
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.web.showcase import Showcase
 from streamfilter.process.health import Health, State
@@ -68,14 +68,13 @@ class Seeding:
         refuse_partitions(self.config)
         health = Health(bound_seconds=self.config.http.stalled_after.total_seconds())
         start = Start(self.config, health, stopping)
-        with explained(self.config):
-            try:
-                _alone(self.config, start)
-                copy = trial_copy(self.config) if self.trial else nullcontext(self.config)
-                with copy as config:
-                    self._run(config, start, stopping)
-            except StoppedEarly:
-                return
+        try:
+            _alone(self.config, start)
+            copy = trial_copy(self.config) if self.trial else nullcontext(self.config)
+            with copy as config:
+                self._run(config, start, stopping)
+        except StoppedEarly:
+            return
 
     def _run(self, config: Config, start: Start, stopping: Callable[[], bool]) -> None:
         health, metrics = start.health, Metrics(start.health)
