@@ -66,7 +66,8 @@ class Rewriting:
         yield from self._commit(Load(positions, repeated=[encode_header(begin)]))
         while number < next_batch:
             marks = self._marks(number, min(next_batch, number + most))
-            if (yield from self._try(Load(positions, repeated=self._values(marks)))):
+            load = Load(positions, repeated=self._values(marks))
+            if (yield from tried(self._parts, self._transactions, load)):
                 number += len(marks)
             else:
                 most = max(1, len(marks) // 2)  # it may have been too much for one transaction
@@ -110,8 +111,5 @@ class Rewriting:
         return values
 
     def _commit(self, load: Load) -> Script[None]:
-        while not (yield from self._try(load)):
+        while not (yield from tried(self._parts, self._transactions, load)):
             pass
-
-    def _try(self, load: Load) -> Script[bool]:
-        return (yield from tried(self._parts, self._transactions, load))
