@@ -208,7 +208,9 @@ class Life:
                     self.tally.count(f"at {point}", POINTS[point])
             if not each.as_expected:
                 why = f"armed {each.armed!r}, {each.fault!r}"
-                told = f"{each.worker.name} ended with {each.code} ({why}):\n{each.worker.told()}"
+                told = (
+                    f"{each.worker.name} ended with {each.code} ({why}):\n{each.worker.log_end()}"
+                )
                 self.find("E", "exit", told)
         if not self._resting:
             self.tally.standstill = max(self.tally.standstill, self.silent_seconds)

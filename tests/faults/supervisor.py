@@ -66,7 +66,7 @@ class Worker:
     def log(self) -> Path:
         return self.config.with_suffix(".log")
 
-    def told(self, lines: int = 12) -> str:
+    def log_end(self, lines: int = 12) -> str:
         """Return the end of its log."""
         if not self.log.exists():
             return ""
@@ -76,13 +76,13 @@ class Worker:
         """Return the end of its log, what it does now, and which brokers its clients reach."""
         process = self.process if self.alive else None
         if process is None:
-            return self.told(lines)
+            return self.log_end(lines)
         status, metrics = process.status(), process.get("/metrics") or ""
         reached = re.findall(
             r"^streamfilter_kafka_(?:brokers_up|connects|requests).*", metrics, re.M
         )
         now = f"{status.get('state')}: {status.get('detail')}"
-        return "\n".join([self.told(lines), now, *reached])
+        return "\n".join([self.log_end(lines), now, *reached])
 
 
 @dataclass(frozen=True, slots=True)

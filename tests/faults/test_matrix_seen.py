@@ -43,10 +43,10 @@ class Scene:
     settings: dict[str, Any]
     process: FilterProcess
     fed: int = 0
-    told: int = 0
-    """How much of the log is of earlier faults."""
+    log_begin: int = 0
+    """Characters of the log that belong to earlier faults."""
     lives: list[bool] = field(default_factory=list)
-    """What /livez said at each look."""
+    """The answer of /livez at each look."""
 
     def feed(self, count: int) -> None:
         stories = texts(random.Random(SEED + self.fed), count)
@@ -68,12 +68,12 @@ class Scene:
 
         self.process.wait_for(looked, what=what, timeout_seconds=SEEN_SECONDS)
 
-    def until_told(self, *words: str) -> None:
-        """Wait until the log says one of *words* of this fault."""
+    def until_logged(self, *words: str) -> None:
+        """Wait until the log of this fault has one of *words*."""
         self.until(lambda _: any(word in self.log() for word in words), f"one of {words}")
 
     def log(self) -> str:
-        return self.process.log.read_text(errors="replace")[self.told :]
+        return self.process.log.read_text(errors="replace")[self.log_begin :]
 
     def metric(self, series: str) -> float:
         for line in (self.process.get("/metrics") or "").splitlines():
@@ -92,7 +92,7 @@ class Scene:
         except AssertionError:
             if not self.process.stranded():
                 raise
-            self.process, self.told = self.stage.start(**self.settings), 0
+            self.process, self.log_begin = self.stage.start(**self.settings), 0
 
     def goes_on(self) -> None:
         """Feed once more; everything comes out once, ready again, and /livez never failed."""
@@ -101,7 +101,7 @@ class Scene:
         assert len(verdicts(self.stage)) == self.fed
         self.until(lambda status: status["state"] == "running", "readiness")
         assert self.process.status()["ready"]
-        assert set(self.lives) <= {True}, self.process.told("was not live")
+        assert set(self.lives) <= {True}, self.process.with_log("was not live")
 
 
 @pytest.mark.slow(60)
@@ -121,7 +121,10 @@ def test_one_filter_lives_through_every_fault_of_broker_and_network(
                 a_commit_that_is_held_back_costs_the_producer_and_ends_nothing_later,
             ):
                 scene.goes_on()
-                scene.told, scene.lives = len(scene.process.log.read_text(errors="replace")), []
+                scene.log_begin, scene.lives = (
+                    len(scene.process.log.read_text(errors="replace")),
+                    [],
+                )
                 print(fault.__name__)
                 fault(scene)
         finally:
@@ -134,7 +137,7 @@ def a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
     scene.in_a_transaction(scene.kafka.nodes[0].kill)
     scene.until_metric(disconnects, lambda count: count > before)
     scene.until_metric('kafka_brokers_up{client="owner"}', lambda up: up == 0)
-    scene.until_told(LOST)
+    scene.until_logged(LOST)
     scene.until(
         lambda status: (
             status["state"] == "unreachable"
@@ -162,7 +165,7 @@ def a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(
     before = scene.metric(aborted) + scene.metric(failed)
     scene.in_a_transaction(scene.kafka.nodes[0].pause)
     try:
-        scene.until_told(NEW_PRODUCER)
+        scene.until_logged(NEW_PRODUCER)
         scene.until(lambda status: not status["ready"] or status["detail"], "a word of it")
         assert scene.metric(aborted) + scene.metric(failed) > before
     finally:
@@ -173,7 +176,7 @@ def a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(
 
 def a_network_that_swallows_records_costs_the_transaction(scene: Scene) -> None:
     scene.in_a_transaction(lambda: setattr(scene.proxy, "weather", HOLE), api=PRODUCE)
-    scene.until_told(ABORTED)
+    scene.until_logged(ABORTED)
     scene.proxy.weather = CLEAR
     scene.goes_on()
 
@@ -182,7 +185,7 @@ def a_commit_that_is_held_back_costs_the_producer_and_ends_nothing_later(scene: 
     trap = scene.proxy.hold(END_TXN)
     scene.feed(100)
     trap.wait(SEEN_SECONDS)
-    scene.until_told(f"{NEW_PRODUCER}: committing a transaction")
+    scene.until_logged(f"{NEW_PRODUCER}: committing a transaction")
     scene.feed(100)
     scene.until(lambda status: sum(status["positions"].values()) >= scene.fed, "work meanwhile")
     trap.release()

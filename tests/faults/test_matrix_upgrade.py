@@ -58,7 +58,7 @@ def test_this_version_goes_on_where_an_old_one_was_killed(stage, undisturbed, ol
     """First on the old one's directory, then from its changelog alone."""
     stage.produce(STORY)
     killed = stage.start(environment={**old, VARIABLE: point}, **STATIC)
-    assert killed.wait_for_exit() == -9, killed.told(f"did not die at {point} (seed {SEED})")
+    assert killed.wait_for_exit() == -9, killed.with_log(f"did not die at {point} (seed {SEED})")
     die_at(stage, "index.applied:2")
     wipe(stage.directory / "state")
     finish(stage)

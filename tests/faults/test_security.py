@@ -109,7 +109,7 @@ class Secured:
 
     def ended(self, process: FilterProcess, *words: str, code: int = CONFIG) -> None:
         """Check how it ended, that it said *words*, and that it reported no password."""
-        assert process.wait_for_exit() == code, process.told("ended otherwise")
+        assert process.wait_for_exit() == code, process.with_log("ended otherwise")
         said = process.log.read_text()
         last = "\n".join(said.splitlines()[-12:])
         assert all(word.lower() in last.lower() for word in words), last
@@ -236,12 +236,12 @@ def test_no_secret_is_reported_anywhere_however_much_is_logged(
     assert "try again" not in said
     process = secured.start(stage, user, f"${{file:{tmp_path / 'password'}}}", **more)
     stage.drain(process)
-    told = "".join(process.get(path) or "" for path in PATHS)
+    answers = "".join(process.get(path) or "" for path in PATHS)
     assert process.terminate() == 0
     log = process.log.read_text()
     assert "SASL" in log  # it logs everything
-    assert "streamfilter_records_consumed_total" in told
-    everything = told + log + refused.log.read_text() + said
+    assert "streamfilter_records_consumed_total" in answers
+    everything = answers + log + refused.log.read_text() + said
     planted = [secured.password, wrong, key_password, SEED_OF_STAGE.decode("latin-1")]
     for secret in planted:
         for dressed in dresses(secret.encode("latin-1")):
@@ -323,7 +323,7 @@ def test_check_makes_the_rights_of_each_role_and_they_are_enough(
         return stage.start(state=role, arguments=["--role", role], kafka=kafka, **cluster)
 
     early = started("edge")
-    assert early.wait_for_exit() == TEMPORARY, early.told("did not wait for the judge's topics")
+    assert early.wait_for_exit() == TEMPORARY, early.with_log("did not wait for the judge's topics")
     assert "this user may not create them" in early.log.read_text()
     assert checked("--apply")[0] == 0
     processes = [started("judge")]
@@ -331,7 +331,7 @@ def test_check_makes_the_rights_of_each_role_and_they_are_enough(
     processes.append(started("edge"))
     drain(stage, processes)
     for process in processes:
-        assert process.terminate() == 0, process.told("did not end well")
+        assert process.terminate() == 0, process.with_log("did not end well")
 
 
 def test_check_makes_the_rights_to_take_over_and_each_is_needed(

@@ -52,7 +52,7 @@ def delete(stage: Stage, topic: str) -> AdminClient:
 
 def ended_with(process: FilterProcess, *words: str) -> None:
     """Check that it ends with 78, and says all of *words* once it is over."""
-    assert process.wait_for_exit() == CONFIG, process.told("ended otherwise")
+    assert process.wait_for_exit() == CONFIG, process.with_log("ended otherwise")
     last = "\n".join(process.log.read_text().splitlines()[-4:])
     assert all(word in last for word in words), last
 

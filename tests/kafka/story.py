@@ -123,7 +123,7 @@ def finish(stage: Stage, settings: Settings = STATIC) -> str:
 def die_at(stage: Stage, point: str, settings: Settings = STATIC) -> None:
     """Run a filter until it passes a kill point."""
     process = stage.start(environment={VARIABLE: point}, **settings)
-    assert process.wait_for_exit() == -9, process.told(f"did not die at {point}")
+    assert process.wait_for_exit() == -9, process.with_log(f"did not die at {point}")
 
 
 @contextmanager

@@ -53,8 +53,8 @@ def drain(stage: Stage, lively: Sequence[FilterProcess]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while any((at := committed(stage, stage.input, len(ends)))[p] < end for p, end in ends.items()):
         for process in lively:
-            assert process.child.exit_code is None, process.told("ended")
-        assert time.monotonic() < deadline, lively[-1].told(f"{at} of {ends}")
+            assert process.child.exit_code is None, process.with_log("ended")
+        assert time.monotonic() < deadline, lively[-1].with_log(f"{at} of {ends}")
         time.sleep(0.2)
 
 
@@ -70,7 +70,7 @@ def test_edges_and_a_judge_give_what_one_process_gives(make_stage: Make) -> None
     alone.run()
     assert bytes_of(stage) == bytes_of(alone)
     for process in processes:
-        assert process.terminate() == 0, process.told("did not end well")
+        assert process.terminate() == 0, process.with_log("did not end well")
 
 
 def test_kills_of_edges_and_judges_change_no_verdict(make_stage: Make) -> None:
@@ -92,7 +92,7 @@ def test_kills_of_edges_and_judges_change_no_verdict(make_stage: Make) -> None:
         running[role] = start(stage, *role)
     drain(stage, list(running.values()))
     for process in running.values():
-        assert process.terminate() == 0, process.told("did not end well")
+        assert process.terminate() == 0, process.with_log("did not end well")
     history = history_of(stage.scheme(), read_seed(stage.directory / "seed"))
     assert judge(record_run(stage), {0: history}, whole=True) == []
 
@@ -136,7 +136,7 @@ class Typing:
             **(CLUSTER if words else {"kafka": CLUSTER["kafka"]}),
         )
         if at:
-            assert process.wait_for_exit() == -9, process.told("did not die")
+            assert process.wait_for_exit() == -9, process.with_log("did not die")
         return process
 
     def make_topics(self) -> None:
@@ -154,7 +154,7 @@ class Typing:
     def wait_for_no_lag(self, edge: FilterProcess) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while owed(self.stage):
-            assert time.monotonic() < deadline, edge.told(f"{owed(self.stage)} are left")
+            assert time.monotonic() < deadline, edge.with_log(f"{owed(self.stage)} are left")
             time.sleep(0.2)
 
 
@@ -187,7 +187,7 @@ def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -
     kill(judging)
     feed()  # these have none
     refused = begin(ALONE)
-    assert refused.wait_for_exit() == 78, refused.told("did not refuse")
+    assert refused.wait_for_exit() == 78, refused.with_log("did not refuse")
     assert "have forwarded" in refused.log.read_text()
     begin(EDGE, "transaction.offsets")
     last = begin(EDGE)
@@ -202,7 +202,7 @@ def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -
     judging, third = begin(JUDGE), begin(EDGE)  # behind a hole of verdicts
     drain(stage, [judging, third])
     for process in (third, judging):
-        assert process.terminate() == 0, process.told("did not end well")
+        assert process.terminate() == 0, process.with_log("did not end well")
     history = history_of(stage.scheme(), read_seed(stage.directory / "seed"))
     assert judge(record_run(stage), {0: history}, whole=True) == []
 
@@ -235,7 +235,7 @@ def test_the_breaker_of_an_edge_stops_that_edge_alone(make_stage: Make) -> None:
     first = start(stage, "edge")
     stage.produce([Input(b"{") for _ in range(400)])
     first.wait_for_state("paused:dead_letters")
-    assert first.terminate() == 0, first.told("did not end well")
+    assert first.terminate() == 0, first.with_log("did not end well")
     second = start(stage, "edge")
     stage.produce(records(texts(random.Random(3), 200), partitions=2))
     drain(stage, [judging, second])

@@ -102,7 +102,7 @@ def test_retention_that_removed_what_was_judged_has_not_passed_us(stage):
         process.wait_for_state("running")
         transaction(stories[2 * RECORDS :])
         told_markers(stage, process)
-    assert process.terminate() == 0, process.told("did not end well")
+    assert process.terminate() == 0, process.with_log("did not end well")
     judged = [*range(RECORDS), *range(2 * RECORDS, 4 * RECORDS)]
     assert set(verdicts(stage)) == {f"d{n}" for n in judged}
 

@@ -100,7 +100,7 @@ def test_large_poison_ends_as_letters_and_marks_out_of_order_end_nothing(wide: S
 
     process = wide.start(limits=LIMITS)
     wide.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
+    assert process.terminate() == 0, process.with_log("did not end well")
 
     outputs = wide.outputs()
     letters = {

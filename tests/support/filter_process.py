@@ -71,8 +71,8 @@ class FilterProcess:
         """Return the first /status that fulfils *condition*; fail if the process ends first."""
         deadline = time.monotonic() + timeout_seconds
         while not condition(status := self.status()):
-            assert self.child.exit_code is None, self.told(f"ended before {what}")
-            assert time.monotonic() < deadline, self.told(f"no {what}; /status is {status}")
+            assert self.child.exit_code is None, self.with_log(f"ended before {what}")
+            assert time.monotonic() < deadline, self.with_log(f"no {what}; /status is {status}")
             time.sleep(POLL_SECONDS)
         return status
 
@@ -85,7 +85,7 @@ class FilterProcess:
         try:
             return self.child.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(self.told("did not end")) from None
+            raise AssertionError(self.with_log("did not end")) from None
 
     @property
     def stopped(self) -> bool:
@@ -96,8 +96,8 @@ class FilterProcess:
         """Return once a kill point has stopped it."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self.stopped:
-            assert self.child.exit_code is None, self.told("ended before it was stopped")
-            assert time.monotonic() < deadline, self.told("was not stopped")
+            assert self.child.exit_code is None, self.with_log("ended before it was stopped")
+            assert time.monotonic() < deadline, self.with_log("was not stopped")
             time.sleep(POLL_SECONDS)
 
     def stranded(self) -> bool:
@@ -121,7 +121,7 @@ class FilterProcess:
     def resume(self) -> None:
         self.child.resume()
 
-    def told(self, happened: str) -> str:
+    def with_log(self, happened: str) -> str:
         """Return a failure's text: what happened, and the end of the log."""
         lines = self.log.read_text(errors="replace").splitlines()
         code = self.child.exit_code

@@ -139,7 +139,7 @@ class Stage:
     def end(self, process: FilterProcess) -> str:
         """Let *process* come to the end of the input, and stop it; return its log."""
         self.drain(process)
-        assert process.terminate() == 0, process.told("did not end well")
+        assert process.terminate() == 0, process.with_log("did not end well")
         return process.log.read_text()
 
     def run(self, **settings: Any) -> str:
@@ -149,7 +149,7 @@ class Stage:
     def refused(self, code: int = 78, **settings: Any) -> str:
         """Start a filter that must end with *code*; return its log."""
         process = self.start(**settings)
-        assert process.wait_for_exit() == code, process.told("ended otherwise")
+        assert process.wait_for_exit() == code, process.with_log("ended otherwise")
         return process.log.read_text()
 
     def outputs(self) -> dict[str, list[Record]]:

@@ -69,7 +69,7 @@ def orphaned(directory: Path, *, rounds: int) -> bool:
             fed += 1
             deadline = time.monotonic() + WAIT_SECONDS
             while process.child.exit_code is None and reached(stage, process) < fed:
-                assert time.monotonic() < deadline, process.told("neither went on nor ended")
+                assert time.monotonic() < deadline, process.with_log("neither went on nor ended")
                 time.sleep(0.2)
             if stranded := process.child.exit_code is not None:
                 assert process.wait_for_exit() == ExitCode.TEMPORARY

@@ -43,7 +43,7 @@ def feed(stage: Stage, process: FilterProcess, chunk: Sequence[Input]) -> None:
 def stop(process: FilterProcess) -> None:
     """End *process*, which must have been live to its end."""
     assert process.status()["live"] is True
-    assert process.terminate() == 0, process.told("did not end well")
+    assert process.terminate() == 0, process.with_log("did not end well")
 
 
 def undisturbed(make_stage: Callable[..., Stage], story: Sequence[Input]) -> object:
@@ -90,7 +90,7 @@ def test_a_clock_that_the_changelogs_broker_does_not_believe_is_no_verdict_on_an
     stage.drain(process)
     clock.shift(2 * HOUR)
     stage.produce(story[3 * BATCH :])
-    assert process.wait_for_exit() == ExitCode.TEMPORARY, process.told("went on")
+    assert process.wait_for_exit() == ExitCode.TEMPORARY, process.with_log("went on")
     said = process.log.read_text()
     assert "the changelog refuses the present time of this host: INVALID_TIMESTAMP" in said
     assert "mend this host's clock" in said

@@ -54,7 +54,7 @@ def test_a_static_member_that_is_started_twice_ends_the_first_as_fenced(stage, u
     first = stage.start(state="first", **STATIC)
     stage.drain(first)
     second = stage.start(state="second", **STATIC)
-    assert first.wait_for_exit(PATIENCE_SECONDS) == FENCED, first.told("did not end as fenced")
+    assert first.wait_for_exit(PATIENCE_SECONDS) == FENCED, first.with_log("did not end as fenced")
     said = first.log.read_text().splitlines()[-1]
     assert "group.instance.id" in said
     assert "give each its own" in said
@@ -106,7 +106,9 @@ def test_a_worker_that_froze_in_a_transaction_wakes_up_fenced_and_writes_nothing
     topics = (stage.unique, stage.duplicates, stage.changelog)
     before = {topic: end_offsets(stage.bootstrap, topic) for topic in topics}
     frozen.resume()
-    assert frozen.wait_for_exit(PATIENCE_SECONDS) == FENCED, frozen.told("did not end as fenced")
+    assert frozen.wait_for_exit(PATIENCE_SECONDS) == FENCED, frozen.with_log(
+        "did not end as fenced"
+    )
     assert "was taken over by another process" in frozen.log.read_text()
     assert {topic: end_offsets(stage.bootstrap, topic) for topic in topics} == before
     assert finish(stage, heir) == undisturbed

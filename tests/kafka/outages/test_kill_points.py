@@ -98,7 +98,7 @@ def test_kills_in_restore_and_while_closing_change_nothing(
     for point in CLOSE:
         process = stage.start(environment={VARIABLE: point}, **STATIC)
         stage.drain(process)
-        assert process.terminate() == -9, process.told(f"did not die at {point}")
+        assert process.terminate() == -9, process.with_log(f"did not die at {point}")
     finish(stage)
     assert_as_undisturbed(stage, undisturbed)
 
@@ -115,7 +115,7 @@ def test_kills_of_workers_and_of_whom_they_work_for_change_nothing(kafka, stage,
         process = stage.start(**beside)
         stage.drain(process)
         workers = children_of(process.child.pid)
-        assert workers, process.told("has no workers")
+        assert workers, process.with_log("has no workers")
         for pid in workers:
             os.kill(pid, signal.SIGKILL)
         stage.produce(long[60:])

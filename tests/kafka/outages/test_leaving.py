@@ -16,7 +16,7 @@ def test_it_ends_though_a_commit_does_not_return(kafka, proxy, stage):
     trap = proxy.hold(END_TXN)
     stuck = stage.start(**patient(stage, kafka))
     trap.wait(60)
-    assert stuck.terminate() == 75, stuck.told("ended otherwise")
+    assert stuck.terminate() == 75, stuck.with_log("ended otherwise")
     trap.release()
     log = stuck.log.read_text()
     assert "asked to stop" in log

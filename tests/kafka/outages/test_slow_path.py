@@ -42,7 +42,7 @@ def test_a_backlog_passes_a_thin_line_in_smaller_batches(kafka, proxy, stage):
     proxy.weather = Weather(rate=RATE)
     stage.drain(process)
     proxy.weather = Weather()
-    assert process.terminate() == 0, process.told("did not end well")
+    assert process.terminate() == 0, process.with_log("did not end well")
     said = process.log.read_text()
     assert "transaction aborted" in said, "it was not too slow for a full batch"
     assert SECOND_CLUSTER not in said

@@ -118,7 +118,7 @@ class Pair:
         self.send()
         key, end = f"{self._stage.input}/0", self._sent
         while self.waiting.status().get("positions", {}).get(key, 0) < end:
-            assert time.monotonic() - begun < 120, self.waiting.told("did not take over")
+            assert time.monotonic() - begun < 120, self.waiting.with_log("did not take over")
             time.sleep(0.01)
         seconds = time.monotonic() - begun
         old.terminate()

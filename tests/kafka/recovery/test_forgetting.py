@@ -32,7 +32,7 @@ def run(stage: Stage, **sections) -> dict[str, float]:
     process = stage.start(**sections)
     stage.drain(process)
     lines = (process.get("/metrics") or "").splitlines()
-    assert process.terminate() == 0, process.told("did not end well")
+    assert process.terminate() == 0, process.with_log("did not end well")
     return {name: float(value) for name, _, value in (line.partition(" ") for line in lines)
             if any(part in name for part in ("forgotten", "unknown_tomb", "updates"))}  # fmt: skip
 
@@ -44,7 +44,7 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
     run(stage, kafka=FORGET["kafka"])
     refused = stage.start(**FORGET)
     assert refused.wait_for_exit() == 78
-    said = refused.told("")
+    said = refused.with_log("")
     assert "ids: it has none to find documents by" in said
     assert "input.tombstones: forget" in said
     shutil.rmtree(stage.directory / "state")  # the way out: the restore makes what is missing
@@ -109,7 +109,7 @@ def test_an_id_is_forgotten_in_one_scope_or_in_all(embedded_stage, capsys) -> No
     stage.drain(process)
     metrics = process.get("/metrics") or ""
     assert "streamfilter_forgotten_documents_total 3.0" in metrics
-    assert process.terminate() == 0, process.told("did not end well")
+    assert process.terminate() == 0, process.with_log("did not end well")
     outputs = stage.outputs()
     assert [header(each, "__streamfilter.match.id") for each in outputs["duplicates"]] == ["7"]
     out = [json.loads(each.value) for each in outputs["unique"] if each.value]

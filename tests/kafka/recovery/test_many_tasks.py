@@ -137,7 +137,7 @@ def test_quick_turns_ask_the_group_once() -> None:
 def test_a_start_counts_what_its_tasks_open_and_check_says_it(embedded_stage):
     stage = embedded_stage(partitions=3)
     process = stage.start(index={"scope": "partition"}, prefix=["prlimit", "--nofile=200:200"])
-    assert process.wait_for_exit() == 78, process.told("was not refused")
+    assert process.wait_for_exit() == 78, process.with_log("was not refused")
     said = "may open 200 files; expected at least 264 for 3 tasks (brokers: 1)"
     assert said in process.log.read_text()
     config = stage.configuration(index={"scope": "partition"})

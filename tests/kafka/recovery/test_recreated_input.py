@@ -30,7 +30,7 @@ def run(stage: Stage, *arguments: str) -> str:
 
 
 def refused(process: FilterProcess) -> str:
-    assert process.wait_for_exit() == REFUSED, process.told("was not refused")
+    assert process.wait_for_exit() == REFUSED, process.with_log("was not refused")
     return process.log.read_text()
 
 

@@ -56,14 +56,14 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     stage.produce(thirds[1])
     stage.drain(waiting)
     # The record that it knows, and the markers behind it: nothing else was left to read.
-    assert restored(waiting)[0] <= 3, waiting.told("had not read the changelog before")
+    assert restored(waiting)[0] <= 3, waiting.with_log("had not read the changelog before")
     third = stage.start(state="third", **SETTINGS)
     wait_until_abreast(waiting, third)
     assert list(third.status()["owners"].values()) == [waiting.status()["instance"]]
     waiting.kill()
     stage.produce(thirds[2])
     stage.drain(third)
-    assert restored(third)[0] <= 3, third.told("had not read the changelog before")
+    assert restored(third)[0] <= 3, third.with_log("had not read the changelog before")
     assert third.terminate() == 0
     found = verdicts(stage)
     assert len(found) == 450

@@ -28,7 +28,7 @@ def test_what_it_had_revoked_gets_an_owner_though_it_returns_without_a_rebalance
     stage.produce(records(texts(random.Random(SEED), DOCUMENTS), partitions=PARTITIONS))
     stage.drain(first)
     other = member(stage, "b")
-    assert first.wait_for_exit() == -9, first.told("did not die as it revoked")
+    assert first.wait_for_exit() == -9, first.with_log("did not die as it revoked")
     again = member(stage, "a")
     both = (again, other)
     again.wait_for(lambda _: _owned(both) == PARTITIONS, what="owners of all partitions")

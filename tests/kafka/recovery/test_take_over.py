@@ -108,7 +108,7 @@ def die_taking(stage: Stage, point: str, *, seeding: bool = False) -> None:
     """Let the new group die at *point*: while it is *seeding* the tail, or after that."""
     count = 2 if point == "start.assigned" and not seeding else 1
     process = start_new(stage, f"{point}:{count}")
-    assert process.wait_for_exit() == -9, process.told(f"did not die at {point}")
+    assert process.wait_for_exit() == -9, process.with_log(f"did not die at {point}")
     assert (f"{stage.unique} is in the index" in process.log.read_text()) is not seeding
 
 
@@ -251,7 +251,7 @@ def test_a_paused_start_takes_nothing_that_has_moved_meanwhile(stage: Stage, poi
     stage.produce(records(STORIES[40:80], first=40))
     stage.run(**PLAIN)
     behind.resume()
-    assert behind.wait_for_exit() in (75, 76), behind.told("ended otherwise")
+    assert behind.wait_for_exit() in (75, 76), behind.with_log("ended otherwise")
     assert not judged_by(stage)[f"{stage.group}.new"], "nothing was taken"
     behind = paused(80)
     stage.produce(records(STORIES[120:], first=120))
@@ -318,7 +318,7 @@ def test_input_that_is_lost_after_another_process_took_over_is_refused(stage: St
     for done in admin.delete_records([TopicPartition(stage.input, 0, 50)]).values():
         done.result(30)
     behind.resume()
-    assert behind.wait_for_exit() == 78, behind.told("did not see it")
+    assert behind.wait_for_exit() == 78, behind.with_log("did not see it")
     assert f"retention passed us on {stage.input}" in behind.log.read_text()
 
 

@@ -36,7 +36,7 @@ def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committe
             stage.drain(process)
             assert len(verdicts(stage)) == 60
     stage.produce(records(stories[60:], first=60))
-    assert process.wait_for_exit() == 78, process.told("went on")
+    assert process.wait_for_exit() == 78, process.with_log("went on")
     assert "another program writes this changelog, so judging stopped" in (process.log.read_text())
     assert f"that no process of the group '{stage.group}' wrote" in process.log.read_text()
     assert len(verdicts(stage)) == 60
