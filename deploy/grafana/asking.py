@@ -55,7 +55,7 @@ class Source:
         return [line for target in panel.targets for line in self._lines(panel, target)]
 
     def marks(self, path: Path) -> list[Marked]:
-        """Return the events of the dashboard at *path*; of a run of times, the first."""
+        """Return the first event of each run, for each kind in the dashboard at *path*."""
         return [
             Marked(colour, _first_times(self._over_time(self._filled(expression))))
             for expression, colour in events(path)

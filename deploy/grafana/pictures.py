@@ -212,7 +212,7 @@ def limits_of(panel: Panel, lines: list[Line]) -> tuple[float, float | None]:
 def _legend(
     axes: Any, figure: Figure, lines: list[Line], place: tuple[float, float], *, columns: int
 ) -> None:
-    """Write the legends of the lines with the largest means below the axes."""
+    """Write the legends of the lines with the largest maxima below the axes."""
     handles, labels = axes.get_legend_handles_labels()
     weight = [-float(np.nanmax(line.values)) for line in lines]
     seen = [place for place in np.argsort(weight, kind="stable") if weight[place] < 0]

@@ -1,6 +1,6 @@
 """Ten minutes in which things happen, drawn: `python -m deploy.grafana.scene`.
 
-It starts the native demo and lets it meet a takeover, an outage, a burst of broken records and an
+It starts the native demo. In it come a takeover, an outage, a burst of broken records and an
 operator's setting that loses recall. Then `pictures` draws the dashboards. Pictures of a quiet
 service would show flat lines.
 """

@@ -117,8 +117,9 @@ def test_ctrl_c_ends_it_early_with_the_summary(demo, tmp_path):
 def test_on_a_real_broker_a_kill_in_the_middle_loses_and_doubles_nothing(kafka, demo, tmp_path):
     """Afterwards one of its topics exists there: it is refused and left alone."""
     said = ended(demo("--broker", kafka.bootstrap, "--seconds", "8", "--rate", "150"))
-    told = ("kill -9: the filter is gone", "started again", "it works again")
-    assert sorted(map(said.index, told)) == [said.index(each) for each in told]
+    places = [said.index(note) for note in ("kill -9: the filter is gone", "started again",
+                                            "it works again")]  # fmt: skip
+    assert places == sorted(places)
     assert_sound(said)
     assert "with a kill -9 in the middle: nothing lost, nothing doubled" in said
     assert list(tmp_path.iterdir()) == []

@@ -34,7 +34,7 @@ def test_the_answer_is_that_of_the_command_and_ids_are_only_ids(tmp_path):
         assert code == 200
         assert "candidates  1" in json.loads(body)["answer"]
         assert "verdict     exact_duplicate" in json.loads(body)["answer"]
-        code, _, body = ask(server, "/explain?id=" + quote("\u202e nobody"))
+        code, _, body = ask(server, "/explain?id=" + quote("\u202e unknown"))
         assert "cure:" in json.loads(body)["error"]
         assert "\u202e" not in json.loads(body)["error"]
         foreign = {"Sec-Fetch-Site": "cross-site"}

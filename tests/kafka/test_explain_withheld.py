@@ -44,12 +44,12 @@ def test_the_newest_verdict_is_found_first_and_since_shows_all(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worked(stage, "divert")
-    code, told = explained(stage, capsys, "--id", "d1", "-o", "json")
-    newest = json.loads(told)
+    code, answer = explained(stage, capsys, "--id", "d1", "-o", "json")
+    newest = json.loads(answer)
     assert (code, newest["count"], newest["looked_at"] < PASTS) == (0, 1, True)
-    code, told = explained(stage, capsys, "--id", "d1", "--since", "1970-01-02T00:00:00Z",
+    code, answer = explained(stage, capsys, "--id", "d1", "--since", "1970-01-02T00:00:00Z",
                            "-o", "json")  # fmt: skip
-    found = json.loads(told)
+    found = json.loads(answer)
     assert found["withheld"][0] == newest["withheld"][0]
     assert [(each["verdict"], each["match"]["id"]) for each in found["withheld"]] == [
         ("exact_duplicate", "d2"), ("near_duplicate", "d0")
@@ -58,17 +58,17 @@ def test_the_newest_verdict_is_found_first_and_since_shows_all(
     assert near["match"]["similarity"] == pytest.approx(37 / 39)
     assert near["source"] == {"topic": stage.input, "partition": 0, "offset": 1}
     assert near["withheld_at"]["topic"] == stage.duplicates
-    code, told = explained(stage, capsys, "--id", "d1")
-    assert "exact_duplicate: its text is the same as that of d2" in told
-    assert f"{stage.input}/0 at {PASTS}" in told
+    code, answer = explained(stage, capsys, "--id", "d1")
+    assert "exact_duplicate: its text is the same as that of d2" in answer
+    assert f"{stage.input}/0 at {PASTS}" in answer
 
 
 def test_in_shadow_mode_a_verdict_is_found_among_the_forwarded(
     embedded_stage: Callable[..., Stage], capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage = worked(embedded_stage(), "shadow")
-    code, told = explained(stage, capsys, "--id", "d1", "-o", "json")
-    (found,) = json.loads(told)["withheld"]
+    code, answer = explained(stage, capsys, "--id", "d1", "-o", "json")
+    (found,) = json.loads(answer)["withheld"]
     assert (code, found["verdict"]) == (0, "exact_duplicate")
     assert found["withheld_at"]["topic"] == stage.unique
 
@@ -78,12 +78,12 @@ def test_an_id_of_the_index_is_explained_from_it_and_an_unknown_one_says_how_far
 ) -> None:
     stage = worked(embedded_stage(), "divert")
     assert "verdict     unique" in explained(stage, capsys, "--id", "d0")[1]
-    code, told = explained(stage, capsys, "--id", "nothing")
+    code, answer = explained(stage, capsys, "--id", "nothing")
     assert code == 64
-    assert "records of " in told
-    assert "back to 20" in told
-    code, told = explained(stage, capsys, "--id", "d1", "--since", "yesterday")
-    assert (code, "is no time" in told) == (64, True)
+    assert "records of " in answer
+    assert "back to 20" in answer
+    code, answer = explained(stage, capsys, "--id", "d1", "--since", "yesterday")
+    assert (code, "is no time" in answer) == (64, True)
     assert explained(stage, capsys, "text", "--since", "1h")[0] == 64
     assert_asked_for_alone(stage)
 

@@ -131,8 +131,8 @@ def test_the_bits_of_a_key_are_shown_and_a_filter_that_is_too_small_is_a_warning
     asked = ["check", "--set=index.path=state"]
     capsys.readouterr()
     assert cli.main(asked) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"state/index: its filter has [\d.]+ bits a key, and lets 0\.\d% of", told)
+    shown = capsys.readouterr().out
+    assert re.search(r"state/index: its filter has [\d.]+ bits a key, and lets 0\.\d% of", shown)
     assert cli.main([*asked, "--set=memory.miss_filter=256", "-o", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     (warned,) = answer["problems"]

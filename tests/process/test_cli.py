@@ -223,11 +223,12 @@ def test_filter_brings_no_library_that_a_filter_of_texts_does_not_need(tmp_path)
 
 def test_a_verb_that_reads_no_file_does_not_load_what_reads_files():
     script = (
-        "import sys; from streamfilter.cli import main; main(['check', '--set', 'input.topic=a']);"
+        "import sys; from streamfilter.cli import main; "
+        "assert main(['check', '--set', 'input.topic=a']) == 0;"
         "print([m for m in sys.modules if m.startswith('streamfilter.files')])"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=180)
-    assert told.stdout.splitlines()[-1] == b"[]", told.stderr
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=180)
+    assert ran.stdout.splitlines()[-1] == b"[]", ran.stderr
 
 
 def test_no_plugin_of_what_is_installed_beside_us_sees_the_configuration(tmp_path):

@@ -155,7 +155,7 @@ class Story:
         if not world.calm:
             events.befall(self)
             if self.shape.corrections and self.people.rng.random() < 0.15:
-                self.people.someone()
+                self.people.begin_one()
         if self.left and rng.random() < 0.3:
             self.append()
         for process in self.everybody:

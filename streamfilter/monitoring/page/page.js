@@ -304,15 +304,15 @@ async function look() {
 
 at("explain").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const id = at("explain-id").value, button = at("explain-ask"), said = at("explain-answer");
+  const id = at("explain-id").value, button = at("explain-ask"), box = at("explain-answer");
   if (!id || button.disabled) return;
   button.disabled = true;
-  said.textContent = "Looking …";
+  box.textContent = "Looking …";
   try {
     const found = await (await fetch("explain?id=" + encodeURIComponent(id), { cache: "no-store" })).json();
-    said.textContent = found.answer ?? found.error;
+    box.textContent = found.answer ?? found.error;
   } catch (error) {
-    said.textContent = "The process did not answer. Ask again, or run `streamfilter explain --id …`.";
+    box.textContent = "The process did not answer. Ask again, or run `streamfilter explain --id …`.";
   }
   button.disabled = false;
 });

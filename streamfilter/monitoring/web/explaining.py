@@ -73,16 +73,16 @@ class Explainer:
             code, output = _ended(command)
         except OSError as error:
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"cannot ask: {error.strerror}"}
-        said = visible(output.decode(errors="replace")).strip()
+        text = visible(output.decode(errors="replace")).strip()
         if len(output) == ANSWER_BYTES_MAX:
-            return HTTPStatus.OK, {"answer": f"{said} …"}
+            return HTTPStatus.OK, {"answer": f"{text} …"}
         if code < 0 or code == ExitCode.BUG:  # killed, or without memory
             again = CURES.completed(f"`streamfilter explain --id={quote(id_)}`").strip("`")
-            said = (
+            text = (
                 f"it was not found within {SECONDS_MAX:g} s and {MEMORY_BYTES_MAX >> 20} MiB; "
                 f"this command looks further:\n{again}"
             )
-        return HTTPStatus.OK, {"error" if code else "answer": said}
+        return HTTPStatus.OK, {"error" if code else "answer": text}
 
 
 def _ended(command: Sequence[str]) -> tuple[int, bytes]:

@@ -256,11 +256,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _found(self) -> Answer:
         """Return the answer; a foreign host name is refused, except for the `OPEN` pages."""
-        host = self.headers.get("Host")
-        if not self.server.hosts.allows(host) and self.path.partition("?")[0] not in OPEN:
+        host, path = self.headers.get("Host"), self.path.partition("?")[0]
+        if not self.server.hosts.allows(host) and path not in OPEN:
             return 403, self.error_content_type, REFUSED
-        site = self.headers.get("Sec-Fetch-Site", "none")  # browsers send it, and tell the truth
-        if self.path.partition("?")[0] == EXPLAIN and site not in ("none", "same-origin"):
+        site = self.headers.get("Sec-Fetch-Site", "none")  # browsers set it; no page can change it
+        if path == EXPLAIN and site not in ("none", "same-origin"):
             return 403, self.error_content_type, REFUSED_SITE
         return self.server.pages.answer(self.path, self.headers.get("Accept", ""))
 

@@ -239,7 +239,7 @@ def test_a_successor_after_the_batch_changes_nothing_of_its_write() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b'["a"]', b'["", "b"]', b"[1, 2]", b"[[[", b"\xff"]
 )
-def test_a_successor_record_that_names_nobody_is_refused(body: bytes) -> None:
+def test_a_successor_record_without_a_group_is_refused(body: bytes) -> None:
     with pytest.raises(FormatError, match="names no group"):
         decode_successor(bytes([1, SUCCESSOR]) + body)
 

@@ -1,8 +1,8 @@
 """People who correct the filter: `release` and `replay`, at any moment, killed, two at once.
 
 What runs is production's `engine.corrections` with its verbs. The cause of some dead letters is
-mended once, while everybody is down. Then each letter must come back once, and be judged as the
-new record that it is.
+mended once, while all processes are down. Then each letter must come back once, and be judged as
+the new record that it is.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class People:
     def _world(self) -> World:
         return self._story.world
 
-    def someone(self) -> None:
-        """Let someone begin a correction; it may be killed, or paused while others begin one."""
+    def begin_one(self) -> None:
+        """Begin a correction; it may be killed, or paused while another one begins."""
         if self._at_once >= 2:
             return
         if self._world.shape.corrections == "both" and self.rng.random() < 0.5:
@@ -215,7 +215,7 @@ class People:
         return replace(one, kind="document") if mended else one
 
     def mend(self) -> None:
-        """The cause of the letters without a text is mended, while everybody is down."""
+        """The cause of the letters without a text is mended, while all processes are down."""
         if self._world.mended:
             return
         self.take_up()

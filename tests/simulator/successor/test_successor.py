@@ -16,7 +16,7 @@ def test_each_record_is_judged_by_one_of_two_groups_in_any_story():
 
 
 def overlap(patch: pytest.MonkeyPatch) -> None:
-    """The old group does not read who its successor is."""
+    """The old group does not read that another one has succeeded it."""
     patch.setattr(restore, "decode_successor", lambda value: None)
 
 
