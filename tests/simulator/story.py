@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 from streamfilter.matching.law import Arrival, Settings
 from tests.simulator import chapters, events, oracle
@@ -43,8 +44,10 @@ class Result:
 class Story:
     """A world with processes in it, and what befalls them."""
 
+    world_type: ClassVar[type[World]] = World
+
     def __init__(self, seed: int, *, trace: bool = False) -> None:
-        self.world = World(seed, trace)
+        self.world = self.world_type(seed, trace)
         self.shape = self.world.shape
         self.watcher = oracle.Watcher(self.world)
         self.world.checks, self.world.others = self.watcher, self._others

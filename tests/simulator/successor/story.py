@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from streamfilter.matching.blocking.retention import UNLIMITED
 from tests.simulator.cluster.group import Group
 from tests.simulator.cluster.log import CHANGELOG
 from tests.simulator.oracle import outputs
-from tests.simulator.process import Process
 from tests.simulator.story import CALM_ROUNDS, Story, truth
 from tests.simulator.successor.process import NEW, NEW_CHANGELOG, NewProcess
 from tests.simulator.world import World
@@ -20,26 +19,31 @@ TRIES, REFUSAL_ROUNDS = 6, 60
 REFUSED = "took over the input of the group"
 
 
-class SuccessorStory(Story):
-    """A world with two groups; the new one tries until it has the input."""
+@dataclass(slots=True)
+class TwoGroups(World):
+    """A world with a group for its successor; the shape has what a takeover needs."""
 
-    def __init__(self, seed: int, *, trace: bool = False) -> None:
-        super().__init__(seed, trace=trace)
-        world = self.world = World(seed, trace)
-        self.shape = world.shape = replace(
-            world.shape, tasks=1, seeds=0, several=False, forgets=0.0, updates=False, strict=(),
+    def __post_init__(self) -> None:
+        World.__post_init__(self)
+        self.shape = replace(
+            self.shape, tasks=1, seeds=0, several=False, forgets=0.0, updates=False, strict=(),
             odd=0.0, thin=None, retentions=(UNLIMITED,), template=False, hot=False,
             corrections="", backups=False,
         )  # fmt: skip
-        world.group = Group(world.rng, 1, eager=self.shape.eager)
-        world.groups = {"": world.group, NEW: Group(world.rng, 1, eager=self.shape.eager)}
-        world.seeds, self.skipped, self.left = {}, {}, self.shape.documents
-        world.checks, world.others = self.watcher, self._others
-        self.watcher._world = world
+        self.group = Group(self.rng, 1, eager=self.shape.eager)
+        self.groups = {"": self.group, NEW: Group(self.rng, 1, eager=self.shape.eager)}
+
+
+class SuccessorStory(Story):
+    """The new group of two tries until it has the input."""
+
+    world_type = TwoGroups
+
+    def __init__(self, seed: int, *, trace: bool = False) -> None:
+        super().__init__(seed, trace=trace)
         self.watcher.written = lambda where, changes: None  # type: ignore[method-assign]
         self.watcher.refusals = []
-        self.processes = [Process(world, name) for name in "ABC"[: self.shape.processes]]
-        self.new = NewProcess(world, "N")
+        self.new = NewProcess(self.world, "N")
 
     def run(self) -> None:
         self._open()
