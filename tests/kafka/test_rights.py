@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.brokers import rights
 from streamfilter.kafka.brokers.rights import Acls, Right, check_rights, command_for
+from tests.support.texts import TEXTS
 
-ROOT = Path(__file__).parents[2]
 BOB = "User:bob"
 TOPIC, GROUP = Right("topic", "news", ("READ",)), Right("group", "news", ("READ",))
 IDS = Right("transactional id", "news.", ("WRITE",), prefixed=True)
@@ -117,7 +116,7 @@ def test_apply_asks_for_the_name_that_only_a_certificate_has(monkeypatch):
 
 def test_the_readme_names_the_rights_that_check_asks_for():
     """Each row of its table, for a single process whose index forgets."""
-    text = (ROOT / "deploy" / "README.md").read_text().partition("### Rights and secrets")[2]
+    text = TEXTS["deploy/README.md"].partition("### Rights and secrets")[2]
     rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", text.partition("explain")[0], re.M))
     config = load_config(overrides=["index.retention=30d"])
     names = {config.changelog_topic: "changelog topic", config.input.topic: "input topic"}
