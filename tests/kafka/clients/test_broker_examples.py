@@ -64,3 +64,4 @@ def test_a_filter_with_a_certificate_works_and_without_one_it_is_refused(tmp_pat
         configuration = stage.configuration(kafka=brokers)
         capsys.readouterr()
         assert cli.main(["check", "--connect", "--config", str(configuration)]) != ExitCode.OK
+        assert "alert bad certificate" in capsys.readouterr().out, "not only that it is away"
