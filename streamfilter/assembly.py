@@ -215,7 +215,6 @@ class IndexDirectory:
 
     @property
     def where(self) -> str:
-        """Return the directory, for messages."""
         return str(self.path)
 
     def identity(self) -> Identity | None:
@@ -266,7 +265,6 @@ def backups_for(config: Config, path: Path, name: str) -> IndexTarget | None:
 
 
 def memory_for(config: Config, *, share: int = 1) -> Memory:
-    """Return the memory of one of *share* indexes."""
     limits = config.memory
     buffers = max(TASK_MEMORY_MIN, limits.memtable // share)
     return Memory(

@@ -87,7 +87,6 @@ class Verbs(click.Group):
     """Imports a verb when it is called, not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order of the table."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -53,17 +53,14 @@ class Copied:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all its files."""
         return sum(size for size, _ in self.sums.values())
 
     def object_of(self, file: str) -> str:
-        """Return the name of the object that holds *file*."""
         if self.place == OF_VERSION_1:
             return f"{self.name}/{DATABASE_NAME}/{file}"
         return f"{self.index_id}/{FILES}/{self.sums[file][1]}"
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         return {
             "name": self.name,
             "index_id": self.index_id,
@@ -76,7 +73,6 @@ class Copied:
 
     @property
     def held(self) -> str:
-        """Return in words what it holds."""
         size = f"{self.bytes / 1e6:,.1f} MB"
         return f"{counted(self.documents, 'document')}, {size}{self.progress.as_of}"
 
@@ -93,11 +89,9 @@ class CopiedIndexes:
     copied: list[Copied]
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         return {self.role: self.where, "indexes": [each.as_json() for each in self.copied]}
 
     def as_text(self) -> str:
-        """Return it for people."""
         above = f"{self.where}/" if self.role == "target" else ""
         return "\n".join(f"{above}{each}" for each in self.copied)
 
@@ -110,7 +104,6 @@ def new_place(copied: Copied) -> str:
 
 
 def encoded(copied: Copied) -> bytes:
-    """Return the manifest of *copied*."""
     progress = copied.progress
     index = {
         "name": copied.name,
@@ -129,7 +122,6 @@ def encoded(copied: Copied) -> bytes:
 
 
 def index_ids(store: Store) -> list[str]:
-    """Return the ids of all indexes that *store* has backups of."""
     found = store.listing("").items()
     return sorted(name for name, each in found if each.folder and INDEX_ID.fullmatch(name))
 

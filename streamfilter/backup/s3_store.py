@@ -96,7 +96,6 @@ class S3Store:
                 file.closed = True
 
     def get(self, name: str) -> Iterator[bytes]:
-        """Yield the blocks of an object."""
         with self._errors(name):
             try:
                 with self._files.open(
@@ -108,7 +107,6 @@ class S3Store:
                 raise MissingObject(f"{self.where}/{name}: is missing") from None
 
     def delete(self, name: str) -> None:
-        """Delete an object."""
         with self._errors(name), suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 

@@ -139,7 +139,6 @@ class DirectoryStore:
                     yield block
 
     def delete(self, name: str) -> None:
-        """Delete a file."""
         with _file_errors(self.root):
             self._own(name).unlink(missing_ok=True)
 

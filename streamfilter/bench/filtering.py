@@ -76,7 +76,6 @@ class Contender:
 
 
 def run(options: Options) -> BenchResult:
-    """Run all mixes."""
     rows: list[Row] = []
     checks: list[Check] = []
     targets: list[Target] = []

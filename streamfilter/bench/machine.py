@@ -35,7 +35,6 @@ class ProcessFailed(RuntimeError):
 
 
 def machine() -> dict[str, Any]:
-    """Return the description of this machine."""
     return {
         "system": platform.system(),
         "architecture": platform.machine(),

@@ -41,7 +41,6 @@ class Measured:
         return (self.high - self.low) / 2 / abs(self.median) if self.median else 0.0
 
     def as_json(self) -> dict[str, float]:
-        """Return the fields as plain values."""
         return asdict(self)
 
 

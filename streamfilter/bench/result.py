@@ -88,7 +88,6 @@ class BenchResult:
         return all(check.passed for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
         targets = [{**asdict(target), "met": target.met} for target in self.targets]
         return {**asdict(self), "targets": targets, "passed": self.passed}
 

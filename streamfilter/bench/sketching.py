@@ -85,7 +85,6 @@ def _inputs(options: Options) -> Iterator[tuple[str, int, str, list[str]]]:
 
 
 def sketcher(shingle: str) -> Sketcher:
-    """Return the sketcher under test."""
     return Sketcher(Scheme(BANDS, ROWS, shingling=SHINGLES[shingle]), seed=SEED)
 
 

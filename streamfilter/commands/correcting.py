@@ -49,7 +49,6 @@ class Corrected:
     views: list[str]  # of the same records, for people
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
         tally = self.tally
         total = tally.noted + (tally.sent.total() if self.written else 0)
         return {
@@ -64,7 +63,6 @@ class Corrected:
         }
 
     def as_text(self) -> str:
-        """Return it for people."""
         answer, tally = self.as_json(), self.tally
         would = "" if self.written else "would be "
         lines = [f"{n:,} {inline(label)}: {would}{self.done}" for label, n in tally.sent.items()]

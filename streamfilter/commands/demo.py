@@ -139,7 +139,6 @@ def _avro(directory: Path) -> Wire:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Return host and port of *text*."""
     host, colon, port = text.rpartition(":")
     if not (colon and host and port.isdigit() and 0 < int(port) < 2**16):
         raise click.BadParameter(f"{text!r} is not HOST:PORT, such as 127.0.0.1:{HTTP_PORT}")

@@ -64,7 +64,6 @@ class Number(click.FloatRange):
     """A number in a range. ``nan`` is none, although no comparison with a bound refuses it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return *value* as a number."""
         number = super().convert(value, param, ctx)
         if number != number:
             self.fail("nan is no number", param, ctx)
@@ -75,7 +74,6 @@ class PictureFile(click.Path):
     """The name of a picture's file; refused before any work if it cannot be drawn."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
         from streamfilter.monitoring.curve_picture import FORMATS, require_matplotlib
 
         path = Path(str(super().convert(value, param, ctx)))
@@ -222,7 +220,6 @@ class Answer(JsonAnswer, Protocol):
 
 
 def as_json(report: JsonAnswer) -> str:
-    """Return *report* as indented JSON."""
     return json.dumps(report.as_json(), indent=2, ensure_ascii=False)
 
 

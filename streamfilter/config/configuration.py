@@ -126,7 +126,6 @@ class Config(Section):
 
     @property
     def edge_group(self) -> str:
-        """Return the consumer group of the edges."""
         return f"{self.kafka.group}.edge"
 
     @property

@@ -43,7 +43,6 @@ def schema() -> Rule:
 
 
 def schema_text() -> str:
-    """Return the file's text."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 

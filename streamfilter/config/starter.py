@@ -40,7 +40,6 @@ class StarterFile:
     example: str | None = None  # the one of `EXAMPLES` whose settings the file has
 
     def text_of_file(self) -> str:
-        """Return the file."""
         given, settings = _settings_of(self.example) if self.example else ([], [])
         parts = [*self._head(), *self._input(), *given, "", *settings]
         return "\n".join([*parts, *self._output(), "", *self._kafka()])
@@ -83,7 +82,6 @@ class StarterFile:
 
 
 def example_file(name: str) -> str:
-    """Return the file of an example."""
     return (files("streamfilter.config") / "examples" / f"{name}.yaml").read_text("utf-8")
 
 

@@ -42,12 +42,10 @@ class OutputRecord:
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict that put the record into its output."""
         return self.placed.verdict
 
     @classmethod
     def of(cls, record: Record) -> OutputRecord:
-        """Return the output record from *record* and its headers."""
         ours = {
             name.removeprefix(PREFIX): value.decode()
             for name, value in record.headers
@@ -102,7 +100,6 @@ class Ledger:
         self.verdicts[self.outcomes[-1].verdict] += 1
 
     def stories(self) -> dict[str, Story]:
-        """Return the readable stories by their ids."""
         return {sent.story.id: sent.story for sent in self.sent if not sent.broken}
 
     def as_run(self, texts: dict[str, str]) -> Run:

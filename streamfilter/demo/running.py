@@ -78,7 +78,6 @@ class DemoRun:
         self._filter = stack.enter_context(RunningFilter(settings, directory, name="demo"))
 
     def wait_until_ready(self) -> None:
-        """Return when the filter runs."""
         self._filter.wait_until("running")
 
     @property

@@ -133,12 +133,10 @@ class RunningFilter:
 
     @property
     def pid(self) -> int:
-        """Return its process id."""
         return self._child.pid
 
     @property
     def is_killed(self) -> bool:
-        """Return whether it ended by a SIGKILL."""
         return self._child.exit_code == -9
 
     def kill(self) -> None:

@@ -37,7 +37,6 @@ def judged(ledger: Ledger, *, threshold: float) -> Report:
 
 
 def summary(ledger: Ledger, report: Report, *, threshold: float) -> str:
-    """Return the whole summary."""
     quality = _quality(report, threshold)
     lines = (_pairs(ledger), _kinds(ledger), ["", counts(ledger)], _soundness(report), quality)
     return "\n".join(line for part in lines for line in part)

@@ -19,7 +19,6 @@ AVRO_SCHEMA = json.dumps(
 
 
 def as_json(id: str, text: str) -> bytes:
-    """Return a JSON object."""
     return json.dumps({"id": id, "text": text}, ensure_ascii=False).encode()
 
 

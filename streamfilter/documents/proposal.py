@@ -66,7 +66,6 @@ class _Seen:
 
 
 def propose(values: Sequence[bytes | None]) -> Proposal:
-    """Return the proposal for records with these *values*."""
     there = [value for value in values if value]
     roots = [root for value in there if (root := _object(value)) is not None]
     if len(roots) < MOST * len(there):

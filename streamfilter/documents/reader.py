@@ -75,7 +75,6 @@ def position_id(source: Source) -> str:
 
 
 def reader_of(recipe: str) -> Reader:
-    """Return a reader for *recipe*, the text from `Reader.recipe_for`."""
     settings: dict[str, Any] = json.loads(recipe)
     return Reader(**settings | {"limits": Limits(**settings["limits"])})
 
@@ -153,7 +152,6 @@ class Reader:
 
     @property
     def paths(self) -> Sequence[Path]:
-        """Return all paths that are read in a value."""
         return [*self._select.paths, *self._values]
 
     @property

@@ -12,7 +12,6 @@ from streamfilter.similarity.sketch import Sketcher, Sketches
 
 
 def sketched(sketcher: Sketcher, documents: Sequence[Document]) -> Sketches:
-    """Return the sketches of *documents*, in order."""
     values = [each.values for each in documents] if sketcher.scheme.digests else ()
     return sketcher.sketch([each.text for each in documents], values)
 

@@ -25,15 +25,12 @@ class SystemClock:
     """`streamfilter.engine.ports.Clock` by the operating system."""
 
     def monotonic(self) -> float:
-        """Return seconds that never jump."""
         return time.monotonic()
 
     def wall_milliseconds(self) -> int:
-        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for *seconds*."""
         time.sleep(seconds)
 
 

@@ -47,7 +47,6 @@ class WithheldRelease:
     """Topic (None: the only one), partition and offset of the record in the input."""
 
     def wanted(self, side: SideRecord) -> bool:
-        """Return whether the withheld record is chosen."""
         evidence, source = side.evidence, side.source
         if evidence is None or source.topic not in self.around.inputs:
             return False
@@ -59,11 +58,9 @@ class WithheldRelease:
         return any(each.id == self.matched for each in evidence.matches)
 
     def label(self, side: SideRecord) -> str:
-        """Return the verdict."""
         return "" if side.evidence is None else side.evidence.verdict.value
 
     def copy(self, side: SideRecord, original: Record) -> Outgoing | str:
-        """Return the original with the header that says so."""
         evidence = side.evidence
         assert evidence is not None
         if side.original is None:
@@ -81,7 +78,6 @@ class WithheldRelease:
         return self.around.sent(original, self.unique, self._partition(original), headers)
 
     def _partition(self, original: Record) -> int:
-        """Return the partition to which the filter would have forwarded it."""
         outputs, placing = self.around.layout.outputs[self.unique], self.around.layout.placing
         same = original.source.partition < outputs  # the topic may have been made anew, smaller
         return partition_for(original, inputs=placing if same else 0, outputs=outputs)
@@ -96,16 +92,13 @@ class LetterReplay:
     attempts: int  # a letter that was sent back so often stays
 
     def wanted(self, side: SideRecord) -> bool:
-        """Return whether the dead letter is chosen."""
         known = side.code and side.source.topic in self.around.inputs
         return bool(known) and (not self.codes or side.code in self.codes)
 
     def label(self, side: SideRecord) -> str:
-        """Return the code."""
         return side.code
 
     def copy(self, side: SideRecord, original: Record) -> Outgoing | str:
-        """Return the original with the count of its attempts, if it can be read now."""
         if side.attempts >= self.attempts:
             return f"sent back {side.attempts} times already (--attempts)"
         if original.headers_error is not None:

@@ -127,7 +127,6 @@ class FilterObserver:
         self._show_totals()
 
     def closed(self, index: Index) -> None:
-        """Remove an index that is about to be closed."""
         self._usages.pop(index, None)
         if self._indexes.pop(index, None) is not None:
             self._show_totals()
@@ -183,7 +182,6 @@ class FilterObserver:
         )
 
     def identified(self, index_id: str, scheme: str) -> None:
-        """Show the id and the scheme of the open index."""
         self.process.health.report(index_id=index_id, scheme=scheme)
 
 

@@ -92,7 +92,6 @@ class Observer:
         self.health.report(positions=dict(self._positions), lag=dict(self._lag))
 
     def transaction(self, outcome: str, seconds: float) -> None:
-        """Count a transaction by its outcome."""
         now = self.clock.wall_milliseconds() / 1000 if outcome == "committed" else None
         self.metrics.transaction(outcome, seconds, now=now)
 
@@ -106,14 +105,12 @@ class Observer:
         self.health.stall(next(filter(None, self._stuck.values()), ""))
 
     def rebalanced(self, moves: Moves) -> None:
-        """Count a rebalance of the group."""
         if moves.gone:
             self.metrics.count("rebalances_total", "lost" if moves.lost else "revoked")
         if moves.gained:
             self.metrics.count("rebalances_total", "assigned")
 
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
-        """Show the tasks of this process."""
         if tasks and tuple(tasks) != self.health.status.tasks:
             logger.info("initialising %d tasks", len(tasks))
         self.health.report(tasks=tuple(tasks), owners={})

@@ -168,11 +168,9 @@ class Layout:
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """Return the input's partitions."""
         return tuple(range(self.inputs))
 
     def read_by(self, task: int) -> tuple[int, ...]:
-        """Return the input partitions that *task* reads."""
         return self.partitions if self.whole else (task,)
 
 

@@ -45,7 +45,6 @@ class Names:
         return {"/".join(map(str, self.spot(n))): each for n, each in by_number.items()}
 
     def spot(self, number: int) -> Spot:
-        """Return topic and partition of a *number*."""
         return self.inputs.spot(number) if self.inputs.several else (self.topic, number)
 
     @property

@@ -62,7 +62,6 @@ class TaskPosition:
         return (at, None) if after.known == self.known else (after, batch)
 
     def _past(self, reached: Positions) -> TaskPosition:
-        """Return this position moved forward to *reached*."""
         positions = {p: max(offset, reached.get(p, offset)) for p, offset in self.positions.items()}
         return replace(self, positions=positions)
 

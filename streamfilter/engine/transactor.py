@@ -141,7 +141,6 @@ class Transactor:
         return step
 
     def _move(self, records: Sequence[Record], *, reread: bool) -> StepResult:
-        """Take *records* through steps 8 to 13."""
         self._check_order(records)
         member = self._member()
         if member is None:

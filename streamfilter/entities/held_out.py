@@ -80,7 +80,6 @@ class HeldOut:
 
     @property
     def pools(self) -> dict[str, Pool]:
-        """Return the pools by name."""
         return {"matched": self.matched, "identical": self.identical, "random": self.random}
 
     def __add__(self, other: HeldOut) -> HeldOut:

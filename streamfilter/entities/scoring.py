@@ -134,7 +134,6 @@ class RecordColumns:
 
     @classmethod
     def of(cls, payloads: Sequence[bytes], count: int) -> RecordColumns:
-        """Return the columns of *payloads* with *count* fields."""
         rows = [split_fields(payload.decode(), count) for payload in payloads]
         return cls([[row[place] for row in rows] for place in range(count)])
 

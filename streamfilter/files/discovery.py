@@ -47,7 +47,6 @@ class Discovery:
     kind: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
         fields = asdict(self)
         for pair in fields["pairs"]:
             if not pair["same_field"]:
@@ -66,7 +65,6 @@ class Discovery:
             yield "\t".join(map(inline, (each.centre, *each.members)))
 
     def write_pairs(self, write: TableWriter) -> None:
-        """Write a row for each pair."""
         write(PAIR_COLUMNS, map(attrgetter(*PAIR_COLUMNS), self.pairs))
 
     def write_clusters(self, write: TableWriter) -> None:
@@ -75,7 +73,6 @@ class Discovery:
         write({"centre": str, "id": str}, rows)
 
     def summary(self) -> str:
-        """Return the counts as a line."""
         named = counted(len(self.clusters), "cluster" if self.kind == "stars" else "component")
         inside = sum(len(cluster.members) for cluster in self.clusters)
         broken = f"; {counted(self.broken, 'broken line')} set aside" if self.broken else ""

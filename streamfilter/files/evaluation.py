@@ -51,12 +51,10 @@ class Evaluation:
     sample: BruteForceSample | RecordSample | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
         extra = {} if self.sample is None else {"sample": self.sample.as_json()}
         return self.report.as_json() | extra
 
     def as_text(self) -> str:
-        """Return it for people."""
         parts = [self.report, self.sample] if self.sample else [self.report]
         return "\n\n".join(each.as_text() for each in parts)
 

@@ -270,7 +270,6 @@ class SeedFile:
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
-        """Return the seed from its first line on."""
         return (Seed(self.name),)
 
     def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:

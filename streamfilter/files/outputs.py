@@ -167,7 +167,6 @@ class LinesWriter:
         self._output = output
 
     def add(self, records: Sequence[Record]) -> None:
-        """Write *records* as they came."""
         self._output.append(b"\n".join([*(each.value or b"" for each in records), b""]))
 
     def finish(self) -> None:

@@ -73,7 +73,6 @@ class Summary:
         }
 
     def as_text(self) -> str:
-        """Return the counts as a line: what came in, and each place with what went there."""
         places, verdicts = self.places, self.verdicts
         parts = [
             f"{places['unique']:,} unique",

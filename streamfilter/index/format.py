@@ -364,7 +364,6 @@ class Entries:
     ranges: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
 
     def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add entries of *family*."""
         self.keys.setdefault(family, []).extend(keys)
         self.values.setdefault(family, []).extend(values)
 

@@ -67,7 +67,6 @@ class InputTable:
 
     @property
     def by_number(self) -> dict[int, Seed]:
-        """Return each seed by its number."""
         return {NUMBERS_MAX - 1 - n: seed for n, seed in enumerate(self.seeds)}
 
     def seeded(self, seeds: Iterable[Seed]) -> InputTable:
@@ -148,7 +147,6 @@ class InputTable:
         )
 
     def encode(self) -> bytes:
-        """Return the bytes of the fact."""
         return json.dumps(self.as_json(), separators=(",", ":")).encode()
 
 

@@ -63,21 +63,17 @@ class MemoryDatabase(Database):
         self._in_memory = {name: _Family() for name in families_of([0], ids=ids)}
 
     def add_window(self, number: int) -> None:
-        """Make the families of a window that is about to begin, if they do not exist."""
         for name in Families.of(number, ids=self.ids).names:
             self._in_memory.setdefault(name, _Family())
 
     def retire(self, number: int) -> None:
-        """Drop the families of a window that is not alive any more."""
         for name in Families.of(number, ids=self.ids).names:
             del self._in_memory[name]
 
     def get(self, family: str, keys: list[bytes]) -> list[bytes | None]:
-        """Return the values of *keys*, None for absent keys."""
         return [self._in_memory[family].rows.get(key) for key in keys]
 
     def write(self, entries: Entries, *, sync: bool = False) -> None:
-        """Write all of *entries*."""
         for name, family in self._in_memory.items():
             for begin, end in entries.ranges.get(name, ()):
                 family.delete(begin, end)
@@ -89,22 +85,18 @@ class MemoryDatabase(Database):
         self.stamp += 1
 
     def items(self, family: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries of *family* from *start* on, in order, as they are now."""
         rows, names = self._in_memory[family].rows, self._in_memory[family].names
         return iter([(name, rows[name]) for name in names[bisect_left(names, start) :]])
 
     def keys(self, family: str, start: bytes, count: int) -> tuple[list[bytes], bool]:
-        """Return the next *count* keys, and whether no more follow."""
         names = self._in_memory[family].names
         begin = bisect_left(names, start)
         return names[begin : begin + count], begin + count >= len(names)
 
     def cursor(self, family: str) -> Cursor:
-        """Return a cursor, for several searches near given keys."""
         return _MemoryCursor(self._in_memory[family])
 
     def last_key(self, family: str) -> bytes | None:
-        """Return the greatest key of *family*, or None if it is empty."""
         return next(reversed(self._in_memory[family].names), None)
 
     def close(self) -> None:

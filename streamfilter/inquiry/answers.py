@@ -69,11 +69,9 @@ class Matches:
             })  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
         return self.fields
 
     def as_text(self) -> str:
-        """Return it for people: a line for each match."""
         answer, matches = self.fields, self.fields["matches"]
         lines = [
             f"{counted(answer['duplicates'], 'near-duplicate')} at {answer['threshold']:g} among "
@@ -144,11 +142,9 @@ class Explanations:
         return cls(answers)
 
     def as_json(self) -> object:
-        """Return it for programs: one index's answer, or a list of them."""
         return self.fields[0] if len(self.fields) == 1 else self.fields
 
     def as_text(self) -> str:
-        """Return it for people, the answers of several indexes apart."""
         return "\n\n".join(map(_as_text, self.fields))
 
 

@@ -115,7 +115,6 @@ class PairReport:
         return cls(scheme, pair, found, prepared, taken)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
         fields = {} if self.found is None else asdict(self.found)
         other, taken = self.pair.beside.other, {n: asdict(d) for n, d in self.dropped.items()}
         return {
@@ -131,7 +130,6 @@ class PairReport:
         }
 
     def as_text(self) -> str:
-        """Return it for people."""
         verdict = self.pair.explanation.decision.verdict.value
         lines = self._of_records() if self.found is None else self._of_texts(self.found)
         return "\n".join([*lines, f"verdict       {verdict}: {self._reason}", *self._changes()])

@@ -66,7 +66,6 @@ class Withheld:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs: the verdicts, newest first."""
         newest = sorted(self.found, key=lambda each: each.record.timestamp, reverse=True)
         return {
             "id": self.id,
@@ -96,7 +95,6 @@ class Withheld:
         }
 
     def as_text(self) -> str:
-        """Return it for people."""
         answer = self.as_json()
         again = f", the newest {len(self.found)} of them" if self.count > len(self.found) else ""
         lines = [

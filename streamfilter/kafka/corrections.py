@@ -57,13 +57,11 @@ class SideTopic:
         return reader.bounds(self.admin, self.since, stable=not self.write)
 
     def records(self, bounds: Bounds) -> Iterator[Record]:
-        """Yield the records in *bounds*, with progress."""
         length = sum(end - start for start, end in bounds.values())
         with self.shown(f"reading {self.topic}", length) as advanced:
             yield from self.readers.of(self.topic).records(bounds, advanced)
 
     def original_of(self, side: SideRecord) -> Record | None:
-        """Return the original from the input, if it may be it."""
         found = self.readers.at(side.source)
         return found if found is not None and side.is_source(found) else None
 

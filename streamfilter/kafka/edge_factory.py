@@ -41,7 +41,6 @@ class KafkaSigner:
         self._done: dict[int, int] = {}
 
     def send(self, partition: int, message: bytes) -> int:
-        """Send a message, and return its number."""
         self._count += 1
         if self._producer is None:
             self._producer = self._new()
@@ -67,7 +66,6 @@ class KafkaSigner:
         self._done[number] = LOST if error is not None or offset is None else offset
 
     def delivered(self) -> Mapping[int, int]:
-        """Return the offset of each message delivered since the last call; -1: it is lost."""
         if self._producer is not None:
             with suppress(KafkaException):
                 self._producer.poll(0)

@@ -47,7 +47,6 @@ class Found:
     waiting: int | None  # number of the input's offsets, to be read again; None: no such topic
 
     def as_text(self, config: Config, places: Sequence[Path], *, outputs: bool) -> str:
-        """Return what goes, a line for each: also the indexes in *places*, and *outputs*."""
         size = self.changelog
         held = " is not there" if size is None else f", {counted(size, 'offset')}"
         lines = ["to be removed:", f"  topic {config.changelog_topic}{held}"]
@@ -122,7 +121,6 @@ def owner_of(value: bytes) -> str:
 
 
 def members_of(admin: AdminClient, group: str) -> tuple[tuple[str, ...], bool]:
-    """Return the members of *group*, and whether the group exists."""
     with kafka_errors(f"asking for the group {group}"):
         answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS)[group]
         try:

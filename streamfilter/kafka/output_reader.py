@@ -137,7 +137,6 @@ class _Released:
     def without_notes(
         self, records: Iterable[tuple[Record, SideRecord | Note | None]]
     ) -> Iterator[tuple[Record, SideRecord | None]]:
-        """Yield the *records* of the side topic that are no notes."""
         for record, found in records:
             if isinstance(found, Note):
                 self._count += found.records

@@ -265,12 +265,10 @@ class KafkaPredecessor:
 
     @property
     def old(self) -> OldGroup:
-        """Return the group."""
         return self.taking.old
 
     @property
     def group(self) -> str:
-        """Return its name."""
         return self.old.name
 
     def positions(self, partitions: Sequence[int]) -> Positions | None:

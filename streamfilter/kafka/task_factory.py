@@ -154,7 +154,6 @@ class TaskFactory:
     def plan(
         self, number: int, *, accept_positions: bool = False, rewrite_changelog: bool = False
     ) -> Plan:
-        """Return the settings of a task."""
         return Plan(
             number=number,
             names=self._names(number),
@@ -219,7 +218,6 @@ class TaskFactory:
         changelog: Changelog,
         member: Callable[[], Member],
     ) -> Parts:
-        """Return the components of a task that filters."""
         config, inputs = self.config, plan.names.inputs
         return Parts(
             source=source,
@@ -256,12 +254,10 @@ class TaskFactory:
         return Names(config.kafka.group, config.input.name, changelog, where, inputs)
 
     def store(self, number: int) -> IndexDirectory:
-        """Return the index of a task."""
         path = index_of(self.config.index.path, number, whole=self.partitions.layout.whole)
         return index_for(self.config, path, seed=self.seed, share=self.tasks)
 
     def topics_of(self, number: int, inputs: Inputs) -> TaskTopics:
-        """Return the topics of a task."""
         return TaskTopics(inputs, self.config.changelog_topic, number, self.input_id)
 
     def changelog(self, number: int, own: Mapping[str, str] = NO_PROPERTIES) -> KafkaChangelog:
@@ -387,7 +383,6 @@ def watching(factory: TaskFactory) -> Callable[[], Layout]:
 
 
 def joined(factory: TaskFactory, group: str, topic: str, partitions: int) -> GroupMembership:
-    """Join *group*, which assigns the *partitions* of *topic*."""
     config, statistics = factory.config, factory.observer.process.statistics
     own = clients.ownership_properties(config) | {"group.id": group}
     unowned = None

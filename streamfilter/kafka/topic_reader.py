@@ -129,7 +129,6 @@ class TopicReader:
         return next(self.records({partition: (offset, offset + 1)}), None)
 
     def close(self) -> None:
-        """Close the consumer."""
         self._client.close()
 
     def __enter__(self) -> TopicReader:

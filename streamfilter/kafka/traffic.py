@@ -123,7 +123,6 @@ class Tail:
         return [record_of(message) for message in messages if message.error() is None]
 
     def close(self) -> None:
-        """Close the consumer."""
         self._consumer.close()
 
     def __enter__(self) -> Tail:

@@ -380,6 +380,5 @@ class _Rounds:
 
 
 def described(documents: Documents, rows: I64, locate: Locate) -> list[tuple[str, Source]]:
-    """Return id and source of the documents in *rows*."""
     places = map(locate, documents.partitions[rows].tolist(), documents.offsets[rows].tolist())
     return list(zip((documents.ids[row] for row in rows.tolist()), places, strict=True))

@@ -39,7 +39,6 @@ class Candidate:
 
     @property
     def confirmed(self) -> bool:
-        """Return whether it is a match."""
         return self.finding.confirmed
 
 

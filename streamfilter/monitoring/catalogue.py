@@ -128,7 +128,6 @@ class Metric:
 
     @property
     def full_name(self) -> str:
-        """Return the exported name."""
         return PREFIX + self.name
 
 

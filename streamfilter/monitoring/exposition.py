@@ -89,7 +89,6 @@ class Series:
             self.numbers[name + end, ""] = nan if number is None else number
 
     def observe(self, name: str, values: NDArray[Any], value: str = "") -> None:
-        """Add *values* to a histogram."""
         if len(values):
             self.histograms[name, value].observe(np.asarray(values, np.float64))
 

@@ -279,7 +279,6 @@ class Metrics:
         return {"edges": list(SIMILARITIES), **counted}
 
     def families(self) -> list[Family]:
-        """Return all metrics of one moment."""
         state = self._health.status.state if self._health else State.STARTING
         with self._lock:
             for each in State:

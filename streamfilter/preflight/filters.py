@@ -27,7 +27,6 @@ class Filters:
     passing: float  # share of the new keys that are read from disk
 
     def __str__(self) -> str:
-        """Return it for people."""
         return (
             f"{self.index}: its filter has {self.bits_per_key:.1f} bits a key, and lets "
             f"{self.passing:.1%} of the new keys through"

@@ -42,7 +42,6 @@ BYTES_OF_A_SHINGLE = 6  # bytes of English text for each shingle of words
 
 
 def costs_of(size: float) -> Costs:
-    """Return the costs of a document of *size* bytes."""
     (small, low), (large, high) = COSTS.items()
     share = max(0.0, (size - small) / (large - small))
     before, after = asdict(low), asdict(high)
@@ -73,7 +72,6 @@ class LoadPlan:
     read: float  # bytes a second that they give to our processes
 
     def as_text(self) -> list[str]:
-        """Return it for people, one line each."""
         head = f"  load: {self.rate:,g} documents a second of {self.size:,} bytes"
         alone = f"    one process: {self.cores:.2f} cores; it is planned for {FULL:g} of one"
         scopes = (

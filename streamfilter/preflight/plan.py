@@ -82,12 +82,10 @@ class ShapePlan:
 
     @property
     def name(self) -> str:
-        """Return the shape in words."""
         kind = "keys" if self.shape.layout == "random" else "bands"
         return f"{self.shape.bands} {kind} x {self.shape.rows} rows"
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         shape, seen, takes = self.shape, self.seen, self.capacity
         spread = {"candidates_per_document": shape.candidates(self.spread)} if self.spread else {}
         memory = asdict(takes) | {"restore": takes.restore.total_seconds()} if takes else {}
@@ -107,7 +105,6 @@ class ShapePlan:
         }
 
     def as_text(self) -> str:
-        """Return it for people: numbers, what an index takes, then the curve."""
         shape, at = self.shape, self.threshold
         one = Shape(1, shape.rows, shape.slots, shape.layout)
         contained = ", ".join(f"{shape.contained(CONTAINED, x):.2f} in {x:g} times" for x in RATIOS)
@@ -127,7 +124,6 @@ class ShapePlan:
         return "\n".join([*lines, "", "  similarity  candidate", *self._curve()])
 
     def picture(self, format: str) -> bytes:
-        """Return its S-curve as a picture."""
         return picture(
             title=f"Which pairs share a key: {self.name}",
             lines=[Curve(self.name, self.shape.curve(200))],

@@ -176,7 +176,6 @@ class Seen:
         return "waits"
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         source, reading = self.record.source, self.reading
         said: dict[str, object] = {"topic": source.topic, "partition": source.partition}
         said |= {"offset": source.offset, "reading": self.fate.replace(" ", "_")}
@@ -194,7 +193,6 @@ class Seen:
         return said
 
     def as_text(self) -> str:
-        """Return it for people, in a few lines."""
         record, reading, source = self.record, self.reading, self.record.source
         size = "no value" if record.value is None else counted(len(record.value), "byte")
         key = "" if record.key is None else f", key {shown(record.key.decode(errors='replace'))}"
@@ -231,7 +229,6 @@ class Look:
 
     @classmethod
     def at(cls, config: Config, records: Sequence[Record], *, place: str = "") -> Look:
-        """Read *records* as *config* says."""
         read, decode = reader_for(config).read, decoder_of_all(config)
         patience, pointers, found = waiting_of(config), config.scheme().pointers, []
         for record in records:
@@ -254,12 +251,10 @@ class Look:
 
     @property
     def texts(self) -> list[str]:
-        """Return the texts of the documents."""
         return [each.text for each in self.documents]
 
     @property
     def documents(self) -> list[Document]:
-        """Return those of the records that would be judged."""
         readings = [each.reading for each in self.seen]
         return [each for each in readings if isinstance(each, Document)]
 
@@ -279,14 +274,12 @@ class Look:
         return found if found.records else None
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         answer: dict[str, object] = {"records": [each.as_json() for each in self.seen]}
         if (found := self.proposal) is not None:
             answer["proposal"] = {"format": found.format, "text": found.text, "id": found.id}
         return answer
 
     def as_text(self) -> str:
-        """Return it for people."""
         if not self.seen:
             return f"{self.place} holds no records"
         fates = Counter(each.fate for each in self.seen).most_common()

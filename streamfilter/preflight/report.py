@@ -45,7 +45,6 @@ class Kept:
     """First offset that this host's index needs; None: no index, or it cannot be read."""
 
     def __str__(self) -> str:
-        """Return it for people."""
         keeps = f"{self.changelog} keeps the offsets {self.start} to {self.end}"
         if self.needed is None:
             return f"{keeps}; this host has no index that shows which of them are needed"
@@ -144,7 +143,6 @@ class Preflight:
         return answer | {"settings": self.config.masked()}
 
     def as_text(self) -> str:
-        """Return it for people: what was made, every problem, then one line that sums up."""
         made = [f"created {', '.join(self.made)}"] if self.made else []
         signing = [] if self.wrong else [f"signing: {choice()}"]
         lines = [

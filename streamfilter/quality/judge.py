@@ -18,7 +18,6 @@ ALIKE = 0.5
 
 
 def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: float) -> Report:
-    """Evaluate *run* against *truth*."""
     report = Report(len(run.given), recall_from, precision_from)
     outcomes = _match_up(run, report)
     judge = _Judge(run.given, outcomes, truth, report)

@@ -39,7 +39,6 @@ class Tally:
     of: Counter[int] = field(default_factory=Counter)
 
     def add(self, family: int, *, good: bool) -> None:
-        """Count a document."""
         self.of[family] += 1
         self.good[family] += good
 
@@ -73,7 +72,6 @@ class Tally:
         return f"{share.value:.4f}, 95 % interval {share.lower:.4f} to {share.upper:.4f}"
 
     def counts_as_text(self) -> str:
-        """Return the counts in words."""
         many, of = self.counts
         return f"{many:,} of {counted(of, 'document')} in {counted(len(self.of), 'family')}"
 
@@ -168,7 +166,6 @@ class Report:
         return self.sound and all(share is None or share >= least for share, least in shares)
 
     def as_text(self) -> str:
-        """Return the report as lines for a terminal."""
         recall_from, precision_from = self.recall_from, self.precision_from
         verdicts = [f"{count:,} {verdict}" for verdict, count in sorted(self.verdicts.items())]
         lines = [

@@ -147,5 +147,4 @@ class Truth:
         return self._contained is not None and (later, earlier) in self._contained
 
     def ids(self) -> set[str]:
-        """Return the ids of all pairs."""
         return set(self._neighbours)

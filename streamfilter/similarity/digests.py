@@ -108,7 +108,6 @@ class Digester:
         return np.array(found, np.uint64).reshape(-1, len(self._subjects))
 
     def scope(self, value: str | None) -> bytes:
-        """Return the scope with this value, as `Contents.scopes` has it."""
         return self._digest(value).to_bytes(8, "big")
 
     def shared(self, text: str, values: Sequence[str | None]) -> bytes:

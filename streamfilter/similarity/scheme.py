@@ -75,7 +75,6 @@ class Normalisation:
 
     @property
     def cleans(self) -> bool:
-        """Return whether any step of cleaning is on."""
         return self.html or self.ansi or self.quotes or self.hyphens or bool(self.mask)
 
     def cleaner(self) -> Cleaner:
@@ -207,12 +206,10 @@ class Scheme:
 
     @property
     def field_kinds(self) -> tuple[str, ...]:
-        """Return the kind of each field of a record."""
         return tuple(field.rpartition(" ")[2] for field in self.fields)
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """Return the subject of each digest."""
         return tuple(each.partition(" ")[2] for each in self.digests)
 
     @property

@@ -241,7 +241,6 @@ class Sketcher:
         return Sketches(contents, self.keys_of(contents), dropped)
 
     def scope(self, value: str | None) -> bytes:
-        """Return the scope with this value, as `Contents.scopes` has it."""
         return self._digester.scope(value)
 
     def _with_digests(self, contents: Contents, digests: U64) -> Contents:

@@ -102,7 +102,6 @@ def repeat(rng: random.Random, text: str) -> str:
 
 
 def fill_in(template: str, name: str) -> str:
-    """Return a template's message to *name*."""
     return template.replace("NAME", name)
 
 

@@ -39,7 +39,6 @@ class Language:
     """A company's quarterly release; each # is a number, and all the rest stays the same."""
 
     def sentence(self, rng: random.Random, topic: Beat) -> str:
-        """Return one sentence on *topic*."""
         filled = rng.choice(self.patterns).format(
             a=rng.choice(topic.actors), v=rng.choice(topic.verbs), t=rng.choice(topic.things),
             p=rng.choice(self.places), d=rng.choice(self.times), r=rng.choice(self.reasons),

@@ -118,7 +118,6 @@ class Crew:
         return [] if self._workforce is None else self._workforce.pids
 
     def close(self) -> None:
-        """End all workers."""
         with self._lock:
             workforce, self._workforce, self.workers = self._workforce, None, 0
         if workforce is not None:

@@ -55,7 +55,6 @@ class Part:
     each: int = 1  # how many of the values belong to one document. It is not sent
 
     def answered_by(self, answer: Drawn) -> bool:
-        """Return whether *answer* fits this part."""
         rows, documents = answer.rows, len(self.values) // self.each
         rising = not len(rows) or (
             rows[0] >= 0 and rows[-1] < documents and bool((np.diff(rows) > 0).all())
@@ -90,7 +89,6 @@ def as_value(text: str) -> bytes:
 
 
 def as_text(value: bytes | None) -> str:
-    """Return the text that `as_value` made *value* of."""
     return (value or b"").decode("utf-8", "surrogatepass")
 
 
@@ -115,7 +113,6 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
 
 
 def encode_part(part: Part) -> bytes:
-    """Return *part* as bytes."""
     return msgspec.msgpack.encode((part.scheme, part.seed, part.recipe, part.values))
 
 

@@ -130,7 +130,6 @@ class Workforce:
 
     @property
     def pids(self) -> list[int]:
-        """Return the process ids."""
         with self._lock:
             return [each.pid for each in self._alive]
 

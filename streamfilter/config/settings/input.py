@@ -218,7 +218,6 @@ class InputSection(Section):
         return tuple(each for each in self.topics if "*" in each)
 
     def fits(self, topic: str) -> bool:
-        """Return whether *topic* is read by a pattern."""
         return not topic.startswith("__") and any(fnmatchcase(topic, w) for w in self.wildcards)
 
     def entry_of(self, topic: str) -> str:
@@ -228,7 +227,6 @@ class InputSection(Section):
         return next(each for each in self.wildcards if fnmatchcase(topic, each))
 
     def among(self, topics: Iterable[str]) -> list[str]:
-        """Return those of *topics* that are read."""
         return sorted(each for each in topics if each in self.exact or self.fits(each))
 
     @property
@@ -259,7 +257,6 @@ class InputSection(Section):
 
     @property
     def field_pointers(self) -> list[str]:
-        """Return the pointers of all fields."""
         return [pointer for field in self.fields for pointer in pointers_of(field)]
 
     @property

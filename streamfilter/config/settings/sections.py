@@ -54,7 +54,6 @@ class OutputSection(Section):
 
     @property
     def dead_letters(self) -> list[str]:
-        """Return the topics of the dead letters."""
         return [each for each in self.topics.values() if each not in (self.unique, self.duplicates)]
 
 

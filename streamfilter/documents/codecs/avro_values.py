@@ -214,7 +214,6 @@ class AvroReader(DatumReader):  # type: ignore[misc]
         return found
 
     def skip_data(self, schema: Any, decoder: Any) -> None:
-        """Skip a part."""
         decoder.step()
         if schema.type == "string":
             decoder.skip_bytes()

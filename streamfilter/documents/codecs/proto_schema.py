@@ -184,7 +184,6 @@ class _Parser:
         self._broken("the end of a statement")
 
     def file(self) -> list[MessageType]:
-        """Return the messages of the file, in their order."""
         messages: list[MessageType] = []
         package = ""
         while self._next:

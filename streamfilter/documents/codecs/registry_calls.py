@@ -45,7 +45,6 @@ class Access:
 
     @property
     def authorization(self) -> str | None:
-        """Return the ``Authorization`` header."""
         if self.token is not None:
             return f"Bearer {self.token}"
         if self.user is None:

@@ -50,7 +50,6 @@ class Schema:
 
     @property
     def size(self) -> int:
-        """Return the characters of all of its texts."""
         return len(self.text) + sum(len(text) for _, text in self.references)
 
 
@@ -113,7 +112,6 @@ class OneSchema:
     only: Schema
 
     def schema(self, id: SchemaId) -> Schema:
-        """Return the only schema."""
         return self.only
 
 
@@ -160,7 +158,6 @@ def _no_id() -> Unreadable:
 
 
 def ids_in(records: Iterable[Record]) -> Iterator[SchemaId]:
-    """Yield the schema id of each of *records* that carries one."""
     for record in records:
         if record.value is not None and record.headers_error is None:
             with suppress(Unreadable):

@@ -23,12 +23,10 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def zigzag(number: int) -> int:
-    """Return a zigzag-encoded *number* decoded."""
     return (number >> 1) ^ -(number & 1)
 
 
 def as_varint(number: int) -> bytes:
-    """Return the encoding of an unsigned number."""
     written = bytearray()
     while number > 127:
         written.append(number & 127 | 128)

@@ -111,7 +111,6 @@ def tree_of(paths: Sequence[Path]) -> Tree:
 
 
 def pointer_of(path: Path) -> str:
-    """Return *path* as a JSON Pointer."""
     steps = [key.replace("~", "~0").replace("/", "~1") for key in path]
     named = [key[:-1] + "~2" if len(key) > 1 and key.endswith("#") else key for key in steps]
     return "".join(
@@ -160,7 +159,6 @@ def no_object(path: Path, value: Any) -> Unreadable:
 
 
 def wrong_type(path: Path, value: Any, wanted: str) -> Unreadable:
-    """Return the error for a *value* at *path* that is not as *wanted*."""
     message = f"{name_of(path)} is {kind(value)}; it must be {wanted}"
     return Unreadable(ErrorCode.WRONG_TYPE, message)
 

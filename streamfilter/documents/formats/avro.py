@@ -15,8 +15,6 @@ KIND = "AVRO"
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return the decoder of Avro for the fields of *wanted*."""
-
     def make(schema: Schema) -> AvroReader:
         values = _values(schema)
         paths = wanted.paths

@@ -10,8 +10,6 @@ from streamfilter.model import Headers
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return the decoder of JSON."""
-
     def decode(value: bytes, _: Headers) -> Any:
         check_depth(value, wanted.depth)
         return parse_json(value)

@@ -83,7 +83,6 @@ class Messages:
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return the decoder of Protobuf for the fields of *wanted*."""
     tree = None if wanted.paths is None else tree_of(wanted.paths)
     message = wanted.message or FIRST
 

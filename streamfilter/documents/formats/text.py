@@ -5,5 +5,4 @@ from streamfilter.documents.fields.strict_json import decode_utf8
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return the decoder that returns the value as text."""
     return lambda value, headers: decode_utf8(value)

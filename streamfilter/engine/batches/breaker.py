@@ -37,7 +37,6 @@ class Breaker:
 
     @property
     def reason(self) -> str:
-        """Return the message for the operator."""
         return (
             f"{self._rejected} of the last {self._records} records could not be read "
             f"(limits.dead_letter_share is {self._share:g})"

@@ -48,7 +48,6 @@ class Inputs:
         return {self._numbers[spots[number]]: offset for number, offset in positions.items()}
 
     def number(self, topic: str, partition: int) -> int:
-        """Return the number of a partition."""
         return self._numbers[topic, partition] if self.several else partition
 
     @property

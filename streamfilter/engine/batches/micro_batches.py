@@ -26,7 +26,6 @@ WAIT_SECONDS_MIN = 0.001  # shorter waits of a call would spin until the latency
 
 
 def bytes_of(record: Record) -> int:
-    """Return the approximate memory of *record*."""
     total = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
     for name, content in record.headers:
         total += HEADER_BYTES + len(name) + len(content or b"")

@@ -59,7 +59,6 @@ class Item:
 
 
 def place_of(source: Source | None) -> Place | None:
-    """Return number and offset of *source*."""
     return None if source is None else (source.number, source.offset)
 
 

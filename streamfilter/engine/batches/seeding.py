@@ -92,7 +92,6 @@ class SeedSource:
 
     @property
     def ended(self) -> bool:
-        """Return whether everything was read."""
         return self._exhausted and not self._queue
 
     @property
@@ -101,7 +100,6 @@ class SeedSource:
         return self.ended and self._handed == self._moved
 
     def joined(self, position: TaskPosition) -> TaskPosition:
-        """Return the *position* of the task with those of the seeds."""
         progress = position.progress
         self._newest = progress.highest_timestamp
         at = {number: seed.position for number, seed in self._now_read().items()}
@@ -113,7 +111,6 @@ class SeedSource:
         return {number: seed for number, seed in seeds.items() if seed.name in self._names}
 
     def assign(self, positions: Positions) -> None:
-        """Begin at the *positions* of the seeds."""
         self._queue.clear()
         self._reached = {n: at for n, at in positions.items() if n >= SEEDS_FROM}
         self._handed, self._moved, self._end = {}, {}, {}
@@ -204,11 +201,9 @@ class SeedSource:
         self._moved |= {each.source.number: each.source.offset + 1 for each in records}
 
     def reached(self) -> Positions:
-        """Return the next position of each seed that is read."""
         return dict(self._reached)
 
     def ends(self) -> Positions:
-        """Return nothing: a seed has no lag."""
         return {}
 
     def unread(self, positions: Positions) -> bool:
@@ -232,7 +227,6 @@ class NoOutputs:
         return False
 
     def retracts(self, index: Index) -> I64:
-        """Return nothing."""
         return NO_ORDINALS
 
     def committed(self) -> None:

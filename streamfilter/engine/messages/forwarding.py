@@ -94,13 +94,11 @@ class Forwarder:
         self.begin(layout)
 
     def begin(self, layout: Layout, writer: bytes = b"") -> None:
-        """Use the partitions of *layout* from now on."""
         self._inputs, self._outputs = layout.placing, layout.outputs
 
     def written(
         self, decided: Decided | None, before: Positions, after: Positions
     ) -> list[Outgoing]:
-        """Return the output records of a batch, in the order of judgement."""
         if decided is None:
             return []
         records, ids = decided.prepared.records, decided.prepared.ids
@@ -114,7 +112,6 @@ class Forwarder:
         return [each for each in leaving if each is not None]
 
     def retracts(self, index: Index) -> I64:
-        """Return nothing: a record is judged only if it can be forwarded."""
         return NO_ORDINALS
 
     @property

@@ -204,11 +204,9 @@ class AvroTable(InputFile):
             raise BrokenInput(f"{self.path}: damaged Avro data {where}: {why}") from None
 
     def writer(self, output: OutputFile) -> AvroWriter:
-        """Return a writer of records with the same schema."""
         return AvroWriter(output, self)
 
     def differs(self, other: Input) -> str | None:
-        """Return why the schemas differ, None if they are the same."""
         same = isinstance(other, AvroTable) and other.schema == self.schema
         return None if same else "their schemas differ"
 
@@ -227,7 +225,6 @@ class AvroWriter:
         output.append(like.header)
 
     def add(self, records: Sequence[Record]) -> None:
-        """Write *records* unchanged."""
         for record in records:
             raw = record.value or b""
             self._records.append(raw)
@@ -236,7 +233,6 @@ class AvroWriter:
                 self.finish()
 
     def finish(self) -> None:
-        """Write the last block."""
         if self._records:
             data = self._pack(b"".join(self._records))
             lengths = as_long(len(self._records)) + as_long(len(data))

@@ -127,7 +127,6 @@ class CsvTable(InputFile):
         return LinesWriter(output)
 
     def differs(self, other: Input) -> str | None:
-        """Return why the first rows differ, None if they are the same."""
         ours = self.header, self.delimiter
         same = isinstance(other, CsvTable) and ours == (other.header, other.delimiter)
         return None if same else "their first rows name different columns"
@@ -228,7 +227,6 @@ class _State(Enum):
 
 
 def _after(piece: bytes, state: _State, delimiter: bytes) -> _State:
-    """Return the state after *piece*, which begins in *state*."""
     at = 0
     if state is _State.CLOSED and piece.startswith(b'"'):
         state, at = _State.INSIDE, 1

@@ -129,7 +129,6 @@ class InputFile:
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False, like: str = ""
     ) -> Iterator[Stretch]:
-        """Yield the records in stretches, as `Input.stretches` says."""
         self.summed = summed
         if like and not like.startswith(XXH3):
             self._digest = blake2b(digest_size=16)  # as earlier versions did
@@ -192,7 +191,6 @@ class InputFile:
             self._digest.update(read)
 
     def writer(self, output: OutputFile) -> Writer:
-        """Return a writer of lines."""
         return LinesWriter(output)
 
     def differs(self, other: Input) -> str | None:

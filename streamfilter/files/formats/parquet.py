@@ -93,7 +93,6 @@ class ParquetRow(Row):
 
     @property
     def value(self) -> bytes:
-        """Return the whole row as JSON."""
         return envelope.encode(self.columns.as_dict(self.at))
 
 
@@ -140,7 +139,6 @@ class ParquetTable:
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False, like: str = ""
     ) -> Iterator[Stretch]:
-        """Yield rows as `Input.stretches` says."""
         self._summed = summed
         with self._damage():
             rows = self._file.metadata.num_rows
@@ -210,7 +208,6 @@ class ParquetTable:
             raise BrokenInput(f"{self.path}: damaged Parquet data {where}: {why}") from None
 
     def writer(self, output: OutputFile) -> RowGroups:
-        """Return a writer of rows with the same schema."""
         return RowGroups(output, self)
 
     def packing(self) -> tuple[str | dict[str, str], int]:
@@ -225,12 +222,10 @@ class ParquetTable:
         return packing, min(rows, self.rows_of(GROUP_BYTES))
 
     def differs(self, other: Input) -> str | None:
-        """Return why the columns differ, None if they are the same."""
         same = isinstance(other, ParquetTable) and self.schema.equals(other.schema)
         return None if same else "their columns, or the types of these, differ"
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -244,7 +239,6 @@ class ColumnDigest:
         self._sizes, self._data = blake2b(digest_size=16), blake2b(digest_size=16)
 
     def add(self, column: Any, values: Sequence[Any]) -> None:
-        """Add *column*; *values* are its Python values."""
         width = _OFFSETS.get(column.type)
         if width is None or column.buffers()[2] is None:
             self._data.update(("\n".join(map(str, values)) + "\n").encode())
@@ -260,7 +254,6 @@ class ColumnDigest:
         self._data.update(memoryview(data)[ends[0] : ends[-1]])
 
     def digest(self) -> bytes:
-        """Return the digest so far."""
         return self._sizes.digest() + self._data.digest()
 
 
@@ -277,7 +270,6 @@ class RowGroups:
         self._rows = 0
 
     def add(self, records: Sequence[Record]) -> None:
-        """Write *records* unchanged."""
         for record in records:
             assert isinstance(record, ParquetRow)
             if record.columns.batch is not self._batch:
@@ -304,7 +296,6 @@ class RowGroups:
         self._rows -= count
 
     def finish(self) -> None:
-        """Write the last row group and the footer."""
         self._take()
         if self._rows:
             self._write(self._rows)

@@ -46,7 +46,6 @@ class Joining:
 
     @classmethod
     def of(cls, additions: Additions) -> Joining:
-        """Return *additions* with the cells of their keys."""
         return cls(additions, np.flatnonzero(written(additions)))
 
 

@@ -34,7 +34,6 @@ class OpenRun:
         return [run for runs in self._levels for run in reversed(runs)]
 
     def whole(self) -> SortedRun:
-        """Return all buckets as one run."""
         return newest(self.runs[::-1])
 
     def add_keys(self, keys: U64) -> None:

@@ -144,7 +144,6 @@ def recent_key(stamp: int) -> bytes:
 
 
 def page_names(number: int, pages: I64) -> list[bytes]:
-    """Return the keys of *pages* of a run."""
     prefix = _prefix(number)
     names = np.empty((len(pages), len(prefix) + 4), np.uint8)
     names[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)

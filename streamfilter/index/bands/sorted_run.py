@@ -59,7 +59,6 @@ class SortedRun:
 
     @classmethod
     def none(cls) -> SortedRun:
-        """Return the run of no buckets."""
         nothing = np.zeros(0, np.uint64)
         return cls.of(nothing, nothing, nothing)
 
@@ -67,7 +66,6 @@ class SortedRun:
         return len(self.keys)
 
     def find(self, keys: U64) -> tuple[Places, Places]:
-        """Return which of *keys* are in the run, and their places in it."""
         if not len(self.keys):
             return np.zeros(0, np.intp), np.zeros(0, np.intp)
         places = np.searchsorted(self.keys, keys)
@@ -94,7 +92,6 @@ class SortedRun:
         return Lists(counts, ordinals, overflows)
 
     def between(self, begin: int, end: int) -> SortedRun:
-        """Return the part with the keys from *begin* on and below *end*, at most 2 ** 64."""
         first = int(np.searchsorted(self.keys, np.uint64(begin)))
         last = len(self) if end >> 64 else int(np.searchsorted(self.keys, np.uint64(end)))
         low, high = np.searchsorted(self.wide, (first, last)).tolist()

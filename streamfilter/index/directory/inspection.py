@@ -62,7 +62,6 @@ class Inspection:
             self.problems.append(problem)
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         positions = (self.progress.positions or {}).items()
         return {
             "documents": self.documents,
@@ -89,7 +88,6 @@ class Inspected:
         return [self.fault] if self.found is None else self.found.problems
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         if self.found is None or self.identity is None:
             return {"path": str(self.path), "problems": self.problems}
         identity = self.identity
@@ -112,15 +110,12 @@ class Wholeness:
 
     @property
     def whole(self) -> bool:
-        """Return whether nothing is wrong."""
         return not any(each.problems for each in self.indexes)
 
     def as_json(self) -> dict[str, object]:
-        """Return it for programs."""
         return {"whole": self.whole, "indexes": [each.as_json() for each in self.indexes]}
 
     def as_text(self) -> str:
-        """Return it for people."""
         return "\n".join(map(str, self.indexes))
 
 

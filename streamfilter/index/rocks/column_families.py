@@ -33,7 +33,6 @@ class Families:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return them all."""
         return tuple(name for name in astuple(self) if name is not None)
 
 

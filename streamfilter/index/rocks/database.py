@@ -143,7 +143,6 @@ class Database:
 
     @property
     def standing(self) -> StoredProgress:
-        """Return the stored progress of the database."""
         stored = self.get(META, [STANDING])[0]
         return decode_standing(stored) if stored is not None else StoredProgress()
 
@@ -368,7 +367,6 @@ def stored_families(path: Path) -> list[str]:
 
 
 def options_of(name: str, tuning: Tuning) -> Options:
-    """Return the settings of the family *name*."""
     kind = name.partition("-")[0]
     large = {"bands": tuning.bands, "documents": tuning.documents, "ids": tuning.ids}
     return large.get(kind, tuning.small)

@@ -43,12 +43,10 @@ class WindowWrite:
 
     @property
     def added(self) -> I64:
-        """Return the ordinals that it adds."""
         return NOTHING if self.joining is None else self.joining.additions.documents.ordinals
 
     @property
     def removed(self) -> I64:
-        """Return the ordinals that it removes."""
         return NOTHING if self.removals is None else self.removals.ordinals
 
     def put(self, entries: Entries, *, cap: int) -> Applied:

@@ -56,7 +56,6 @@ class PagedRun:
         return held[found], run.lists(places)
 
     def between(self, begin: int, end: int) -> SortedRun:
-        """Return the buckets from key *begin* on and below *end*."""
         shift = 64 - self.bits
         pages = np.arange(begin >> shift, (end - 1 >> shift) + 1)
         return self._pages(page_names(self.info.number, pages)).between(begin, end)
@@ -99,7 +98,6 @@ class StoredRows:
         return np.array(found, np.intp), decode_buckets([values[place] for place in found])
 
     def between(self, begin: int, end: int) -> SortedRun:
-        """Return the buckets from key *begin* on and below *end*."""
         keys, values = list[bytes](), list[bytes]()
         last = end.to_bytes(9, "big")[1:] if end < 1 << 64 else DIRECTORY
         start = begin.to_bytes(BUCKET_BYTES, "big")
@@ -147,7 +145,6 @@ class Layers:
 
 
 def filter_rows(words: U64) -> list[bytes]:
-    """Return the values of a filter's rows."""
     return [
         words[at : at + FILTER_WORDS].astype("<u8", copy=False).tobytes()
         for at in range(0, len(words), FILTER_WORDS)

@@ -134,11 +134,9 @@ class RocksIndex(StoredIndex):
         return self._tables_of(alive)
 
     def prepare(self) -> None:
-        """Make the families of the next window (70 ms), to save this time in the write."""
         self._store.add_window(self.windows[-1].number + 1)
 
     def drop_owed(self) -> None:
-        """Give up a failed write: the caller reads its input again, from `progress` on."""
         self._owed = None
 
     def _refuse_while_owing(self) -> None:
@@ -153,24 +151,20 @@ class RocksIndex(StoredIndex):
         yield "progress", b"", encode_standing(self._standing)
 
     def remember(self, name: str, value: bytes) -> None:
-        """Store a fact about the index itself, such as its identity, and wait for the disk."""
         entries = Entries()
         entries.put(META, [fact_key(name)], [value])
         self._store.write(entries, sync=True)
 
     def checkpoint(self) -> Path:
-        """Return a directory with links to the files of the index as it is now; delete it soon."""
         self._refuse_while_owing()
         return checkpoint_of(self._store)
 
     def usage(self) -> Usage:
-        """Return the bytes of the database's files, the free bytes, and RocksDB's own figures."""
         figures = self._store.properties() | self._figures()
         named = {name.replace("-", "_"): value for name, value in figures.items()}
         return Usage(*_space_of(self._store.path), self._oldest_timestamp(), named)
 
     def _figures(self) -> dict[str, float]:
-        """Return the filters' figures."""
         filters = [each for runs in self._runs for each in runs.filters]
         made = [each for each in filters if each is not None]
         paged = self.paged
@@ -192,7 +186,6 @@ class RocksIndex(StoredIndex):
         return -1
 
     def close(self) -> None:
-        """Release the directory and its lock; later calls, and a forked child's, do nothing."""
         if self._on_close is not None and not self._store.holder.forked:
             self._release()
 

@@ -101,7 +101,6 @@ class Merge:
 
     @property
     def complete(self) -> bool:
-        """Return whether all pieces are written."""
         return self._next == 1 << self.bits
 
     def put_piece(self, entries: Entries, keys: float) -> None:
@@ -157,7 +156,6 @@ class Merge:
         )  # fmt: skip
 
     def run(self) -> PagedRun:
-        """Return the complete run."""
         words = 0 if self.filter is None else len(self.filter.words)
         info = RunInfo(self.number, self.level, self.bits, self._keys, words)
         return PagedRun(self.store, self.family, info, self.filter)

@@ -29,7 +29,6 @@ class StoredIndex:
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        """Return the windows that are alive, the oldest first."""
         return self._standing.windows
 
     @property
@@ -47,22 +46,18 @@ class StoredIndex:
 
     @property
     def paged(self) -> list[PagedRun]:
-        """Return the runs in pages of all windows."""
         return [run for tables in self._tables for run in tables.runs.paged]
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
-        """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
         *older, newest = (each.probe(keys, present, signatures) for each in self.tables)
         return newest.after(older)
 
     def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
-        """Return stored documents whose text equals one of n texts."""
         return copies(self, keys, asked, fingerprints, meets)
 
     def fetch(self, ordinals: I64) -> Documents:
-        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
         tables, values = self.tables, list[bytes | None]()
         parts = parts_of(self.windows, ordinals)
         for each, part in zip(tables, parts, strict=True):
@@ -73,11 +68,9 @@ class StoredIndex:
 
     @property
     def ids(self) -> bool:
-        """Return whether the index can find documents by id."""
         return self._store.ids
 
     def named(self, names: Sequence[bytes], most: int, since: int = 0) -> list[I64]:
-        """Return the ordinals, from *since* on, of the *most* oldest documents of each name."""
         found = [each.named(names, most, since) for each in self.tables]
         return [
             np.array([ordinal for part in parts for ordinal in part][:most], np.int64)
@@ -85,15 +78,12 @@ class StoredIndex:
         ]
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
-        """Return for each (partition, offset) the mark of the batch that first judged it."""
         found = [tables.marks_covering(partitions, offsets) for tables in self.tables]
         return [next((mark for mark in marks if mark), None) for marks in zip(*found, strict=True)]
 
     def mark(self, number: int) -> BatchMark | None:
-        """Return the mark of a batch, None if its window is dropped."""
         tables, place = self.tables, owner(self.windows, number)
         return tables[place].mark(number) if place >= 0 else None
 
     def fact(self, name: str) -> bytes | None:
-        """Return the fact that was stored under *name*."""
         return self._store.get(META, [fact_key(name)])[0]

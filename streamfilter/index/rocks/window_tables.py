@@ -51,7 +51,6 @@ class WindowTables:
         return self._store.get(self.families.documents, encoded_integers(ordinals))
 
     def stored_flags(self, ordinals: I64) -> Flags:
-        """Return which of *ordinals* are stored."""
         values = self.documents(ordinals)
         return np.fromiter((value is not None for value in values), np.bool_, len(values))
 

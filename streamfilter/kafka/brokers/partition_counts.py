@@ -85,7 +85,6 @@ class PartitionCounts:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the known partition count of each topic."""
         return dict(self._counts)
 
     def hear(self, topic: str, count: int) -> None:

@@ -155,7 +155,6 @@ class Acls:
 
 
 def _operations(bindings: Iterable[Any], principal: str, how: Any) -> set[str]:
-    """Return what *bindings* allow or deny to *principal*."""
     return {
         each.operation.name
         for each in bindings
@@ -268,7 +267,6 @@ def _described(admin: AdminClient) -> Acls | str:
 
 
 def _bindings(admin: AdminClient) -> list[Any]:
-    """Return all ACLs that brokers list."""
     anything = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY,
         AclPermissionType.ANY,
@@ -325,7 +323,6 @@ def _problem(config: Config, principal: str, right: Right, *, denied: bool) -> P
 
 
 def command_for(config: Config, principal: str, right: Right) -> str:
-    """Return the command that gives *right* to *principal*."""
     brokers = config.kafka.properties("common").get("bootstrap.servers", "HOST:PORT")
     operations = " ".join(f"--operation {each.title()}" for each in right.operations)
     how = " --resource-pattern-type prefixed" if right.prefixed else ""

@@ -125,7 +125,6 @@ def settings_of(admin: AdminClient, topic: str, seconds: float = CALL_SECONDS) -
 
 
 def inputs_of(config: Config, topics: Topics) -> dict[str, Topic]:
-    """Return the input topics among *topics*."""
     return {name: topics[name] for name in config.input.among(topics)}
 
 

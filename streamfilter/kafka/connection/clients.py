@@ -100,7 +100,6 @@ def _milliseconds(seconds: float) -> int:
 
 
 def ownership_properties(config: Config) -> Properties:
-    """Return the properties of the consumer that is in the group."""
     theirs = config.kafka.properties("consumer")
     session = _milliseconds(config.kafka.session_timeout.total_seconds())
     mine: Properties = {
@@ -166,7 +165,6 @@ def reader_properties(config: Config) -> Properties:
 
 
 def producer_properties(config: Config, *, transactional_id: str, sizes: Sizes) -> Properties:
-    """Return the properties of a task's transactional producer."""
     theirs = config.kafka.properties("producer")
     timeout = _milliseconds(config.kafka.transaction_timeout.total_seconds())
     theirs.setdefault("retry.backoff.ms", str(RETRY_BACKOFF_MS))
@@ -202,7 +200,6 @@ def transactional_id(group: str, task: int) -> str:
 
 
 def admin_properties(config: Config) -> Properties:
-    """Return the properties of an admin client."""
     base = _base(config, "admin")
     base.pop("allow.auto.create.topics")
     theirs = config.kafka.properties("common")

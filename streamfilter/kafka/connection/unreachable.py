@@ -136,7 +136,6 @@ def cause() -> str:
 
 
 def cure() -> str:
-    """Return the cure for the cause."""
     reason = cause()
     return next((cure for words, cure in CURES if words in reason), CURE if reason else PATIENCE)
 

@@ -69,7 +69,6 @@ class SeedTopic:
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
-        """Return a seed for each partition, from its first offset on."""
         return tuple(
             Seed(f"{self.name}/{p}", f"topic {self.id}", start)
             for p, (start, _) in self.bounds.items()
@@ -217,13 +216,11 @@ class SeedIndex:
         )
 
     def into(self, config: Config) -> list[SeedIndex]:
-        """Return it, to be read into the index of *config*."""
         self.config = config
         return [self]
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
-        """Return the seed from its first document on."""
         return (Seed(self.name, f"index {self.identity.index_id}", 0),)
 
     def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
@@ -288,11 +285,9 @@ class StoredSketches:
 
     @property
     def refusals(self) -> Refusals:
-        """Return the records that brokers refuse."""
         return self.incoming.refusals
 
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
-        """Return *records* as if they had been read and sketched here."""
         stored = cast(Sequence[Remembered], records)
         runs = [[*run] for _, run in groupby(stored, key=lambda each: id(each.documents))]
         contents = Contents.joined([

@@ -48,38 +48,30 @@ class Unwritten:
     _open: int = 0  # records of the open transaction
 
     def bounds(self) -> Watermarks:
-        """Return the first offset, and the end as it is now."""
         found = Watermarks(0, 0) if self.there is None else self.there.bounds()
         self.end = max(self.end, found.end)
         return found
 
     def read(self, start: int, end: int) -> ChangelogReader:
-        """Return a reader of the records that are there."""
         return Nothing(end) if self.there is None else self.there.read(start, end)
 
     def produce_changelog(self, values: Sequence[bytes]) -> None:
-        """Count the bytes."""
         self._open += len(values)
         self.added += sum(map(len, values))
 
     def flush(self) -> int:
-        """Return the offset that the last record would have."""
         return self.end + self._open - 1 if self._open else -1
 
     def commit(self) -> None:
-        """Move the end past the transaction and its marker."""
         self.end, self._open = self.end + self._open + MARKER, 0
 
     def start(self) -> int:
-        """Return that the first offset is unknown."""
         return -1
 
     def trim(self, before: int) -> bool:
-        """Delete nothing."""
         return True
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
-        """Return nothing: no record leaves."""
         return []
 
     def open(self, *, watched: bool = False) -> None:
@@ -108,7 +100,6 @@ class Nothing:
     done = True
 
     def read(self, count: int, timeout: float) -> Sequence[Entry]:
-        """Return nothing."""
         return ()
 
     def close(self) -> None:
@@ -141,7 +132,6 @@ class DryRun:
         self.after, self.changelog = _size(config.index.path), log.added
 
     def as_json(self) -> dict[str, int | bool]:
-        """Return the bytes."""
         return {
             "dry_run": True,
             "index_bytes": self.before,

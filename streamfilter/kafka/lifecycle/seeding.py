@@ -153,7 +153,6 @@ class Seeding:
         return next((each for each in self._read if isinstance(each, SeedIndex)), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts."""
         verdicts = self.counts.verdicts
         return {
             "records": self.counts.documents,
@@ -170,7 +169,6 @@ class Seeding:
         }
 
     def as_text(self) -> str:
-        """Return the counts as a line; those that are 0 and rare are left out."""
         counts, old = self.as_json(), "older than the retention"
         parts = [f"{counts['added']:,} added", counted(counts["duplicates"], "duplicate")]
         rare = {"not_judged": "not judged", "broken": "broken", "older_than_retention": old}

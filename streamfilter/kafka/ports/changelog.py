@@ -55,7 +55,6 @@ class KafkaChangelog:
         self._answer: Future[Any] | None = None
 
     def bounds(self) -> Watermarks:
-        """Return the first offset and the end, read uncommitted (step 3)."""
         spot = TopicPartition(self._topics.changelog, self._topics.task)
         bounds = bounds_of(self._admin, spot)
         self.end = bounds.end
@@ -95,7 +94,6 @@ class KafkaChangelog:
         return self._start
 
     def read(self, start: int, end: int) -> KafkaChangelogReader:
-        """Return a reader with a connection of its own (step 5)."""
         with kafka_errors("opening the changelog's reader"):
             consumer = self._reader()
         topics = self._topics
@@ -148,7 +146,6 @@ class KafkaChangelogReader:
         raise trouble if isinstance(trouble, Denied) else OutcomeUnknown(str(trouble))
 
     def close(self) -> None:
-        """Close the consumer."""
         with kafka_errors(self._what):
             self._consumer.close()
 

@@ -79,7 +79,6 @@ class GroupMembership:
         self._lost = True
 
     def poll(self, timeout: float) -> Moves:
-        """Serve the group; return the assignments and revocations since the last call."""
         self._serve(timeout)
         if self._joined and self._unowned and (unowned := self._unowned.look()):
             self._join_again(sorted(unowned))
@@ -121,11 +120,9 @@ class GroupMembership:
         raise trouble
 
     def member(self) -> Member:
-        """Return our generation and member id as the client knows them now."""
         with kafka_errors(self._what):
             return parse_member(self._consumer.consumer_group_metadata())
 
     def close(self) -> None:
-        """Leave the group, so that the next owner need not wait for a timeout."""
         with kafka_errors(self._what):
             self._consumer.close()

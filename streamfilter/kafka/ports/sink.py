@@ -170,14 +170,12 @@ class KafkaSink:
         return self._producer
 
     def begin(self) -> None:
-        """Open a transaction (step 10)."""
         self._deliveries = Deliveries(watched=self._watched)
         with kafka_errors("beginning a transaction"):
             self._open.begin_transaction()
         self._in_transaction = True
 
     def produce(self, records: Sequence[Outgoing]) -> None:
-        """Add output records to the transaction."""
         self._produce(
             (
                 out.topic, out.value, out.key, out.partition, None, None, max(out.timestamp, 0),
@@ -187,7 +185,6 @@ class KafkaSink:
         )  # fmt: skip
 
     def produce_changelog(self, values: Sequence[bytes]) -> None:
-        """Add changelog records to the transaction."""
         topic, task = self._topics.changelog, self._topics.task
         self._produce((topic, value, None, task, None, None, 0, None) for value in values[:-1])
         self._produce(
@@ -249,7 +246,6 @@ class KafkaSink:
         raise OutcomeUnknown(said)
 
     def flush(self) -> int:
-        """Wait until all is delivered (the end of step 10)."""
         producer, doing = self._open, "delivering a transaction's records"
         waiting = fence_explained(producer, doing, lambda: producer.flush(self._seconds))
         if waiting:
@@ -284,7 +280,6 @@ class KafkaSink:
         raise Abortable(f"{doing}: some were refused")
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
-        """Add the next offsets to the transaction (step 11)."""
         topics, topic = self._topics, self._topics.inputs.topic
         offsets = topics.offsets(positions)
         offsets += marked_input(topics.changelog, topics.task, self._changelog.end, topics.input_id)
@@ -297,23 +292,19 @@ class KafkaSink:
             bounded(send, seconds=self._seconds, doing=doing)
 
     def commit(self) -> None:
-        """Commit the transaction (step 12)."""
         with kafka_errors("committing a transaction"):
             self._open.commit_transaction(self._seconds)
         self._in_transaction = False
 
     def abort(self) -> None:
-        """Abort the transaction."""
         with kafka_errors("aborting a transaction"):
             self._open.abort_transaction(self._seconds)
         self._in_transaction = False
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
-        """Return which of *topics* are compacted now; none if the brokers do not answer."""
         return compacted_among(self._admin, topics)
 
     def serve(self) -> None:
-        """Run the producer's callbacks; an idle producer has some, too."""
         if self._producer is not None:
             with suppress(KafkaException):
                 self._producer.poll(0)

@@ -69,7 +69,6 @@ class Renewed:
         raise Retriable(said)
 
     def close(self) -> None:
-        """Close the consumer."""
         with suppress(KafkaException):
             self.consumer.close()
 
@@ -111,7 +110,6 @@ class KafkaSource:
         return {p: int(text) for p, text in known.items() if text.isdecimal() and len(text) < 20}
 
     def ids(self) -> tuple[str, str]:
-        """Return two topic ids of the input: the group's committed one, the actual one (step 2)."""
         topics = self._topics
         remembered = self._data.ask(
             lambda consumer: remembered_input(consumer, topics.changelog, topics.task)
@@ -119,18 +117,15 @@ class KafkaSource:
         return remembered, topics.input_id
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
-        """Return where a fresh task begins (step 4)."""
         return start_positions(self._admin, self._topics.spots(partitions), start)
 
     def assign(self, positions: Positions) -> None:
-        """Make `consume` begin at *positions* (step 6)."""
         topics = self._topics
         with kafka_errors(f"assigning {topics.inputs.topic}"):
             self._data.consumer.assign(topics.offsets(positions))
         self._reached = {number: positions[number] for number in topics.spots(positions)}
 
     def consume(self, count: int, timeout: float) -> list[Record]:
-        """Return up to *count* records (step 7)."""
         with kafka_errors(f"consuming {self._topics.inputs.topic}"):
             messages = self._data.consumer.consume(count, timeout)
         records: list[Record] = []
@@ -146,7 +141,6 @@ class KafkaSource:
         return records
 
     def reached(self) -> Positions:
-        """Return, by partition, the next offset that `consume` will return."""
         return dict(self._reached)
 
     def _sound(self, message: Message) -> bool:
@@ -178,7 +172,6 @@ class KafkaSource:
             self._reached[number] = max(self._reached[number], offset)
 
     def unread(self, positions: Positions) -> bool:
-        """Return whether a new consumer receives a record at or after *positions*."""
         topics = self._topics
         ends = start_positions(self._admin, topics.spots(positions), "latest")
         behind = topics.offsets({n: o for n, o in positions.items() if ends.get(n, 0) > o})
@@ -196,7 +189,6 @@ class KafkaSource:
         return found
 
     def close(self) -> None:
-        """Close the consumer."""
         self._data.close()
 
 

@@ -98,7 +98,6 @@ class Finding:
 
     @property
     def confirmed(self) -> bool:
-        """Return whether the pair is a match."""
         return self.fate in CONFIRMED
 
     @property
@@ -234,7 +233,6 @@ class Outcome:
     """(p,) place in `MatchPolicy.also_same` of the first equal value, or -1; None: as above."""
 
     def where(self, kept: Flags) -> Outcome:
-        """Return the *kept* pairs with their results."""
         pairs: dict[str, Any] = {
             name: column[kept]
             for name in self.__slots__

@@ -104,7 +104,6 @@ def p_false_positive(decision: Decision) -> float:
 
 
 def matches(decision: Decision) -> list[Json]:
-    """Return the decision's matches as JSON."""
     return [*map(_match, decision.matches)]
 
 

@@ -66,7 +66,6 @@ def _number(value: float) -> bytes:
 
 
 def our_headers(pairs: Iterable[tuple[str, object]]) -> Headers:
-    """Return names and values as headers of ours."""
     return tuple((PREFIX + name, str(value).encode()) for name, value in pairs)
 
 

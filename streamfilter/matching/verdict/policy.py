@@ -97,7 +97,6 @@ class MatchPolicy:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
 
     def as_fact(self) -> bytes:
-        """Return the policy as an index stores it."""
         off = MatchPolicy()
         stored = {
             name: value

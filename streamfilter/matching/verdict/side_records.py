@@ -46,12 +46,10 @@ class Note:
 
     @property
     def headers(self) -> Headers:
-        """Return the headers that mark the note."""
         return our_headers([(NOTE, "sent")])
 
     @property
     def value(self) -> bytes:
-        """Return the note as JSON."""
         return envelope.encode({"sent": self.spans, "records": self.records})
 
 
@@ -63,7 +61,6 @@ class Noted:
         self._sorted: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def add(self, partition: int, spans: tuple[Span, ...]) -> None:
-        """Add the *spans* of a note."""
         for span in spans:
             self._spans[partition].extend(span)
 
@@ -116,7 +113,6 @@ class CorrectionCounts:
     foreign: int = 0  # records that no filter of this configuration wrote
 
     def begin(self) -> None:
-        """Count anew what is not sent."""
         self.stays.clear()
         self.before = self.noted = self.foreign = 0
 

@@ -138,7 +138,6 @@ class Audit:
 
     @property
     def waiting(self) -> bool:
-        """Return whether there is a sample to compare."""
         return self._scan is not None or self._next.size > 0
 
     def batch(

@@ -60,7 +60,6 @@ class Chosen:
     contents: Contents
 
     def where(self, rows: I64) -> Chosen:
-        """Return the arrivals in *rows*."""
         return Chosen(
             self.ordinals[rows], self.hashes[rows], self.kinds[rows], self.horizons[rows],
             self.named[rows], self.doubts[rows], self.contents.at(rows),

@@ -64,7 +64,6 @@ class Figure:
         return (words | {(True, False): "lower bound"}).get(ends, "not known")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for ``/status``."""
         numbers = {"value": self.value, "lower": self.lower, "upper": self.upper}
         shown = {name: None if x is None else round(x, 6) for name, x in numbers.items()}
         return {"says": self.says, **shown, "why": self.why}

@@ -129,11 +129,9 @@ class Spool:
             self.advanced(len(block))
 
     def first(self, count: int) -> list[str]:
-        """Return the first *count* texts."""
         return [*islice((text for block in self for text in block), count)]
 
     def close(self) -> None:
-        """Delete the file."""
         self._file.close()
 
 

@@ -22,7 +22,6 @@ class BoilerplateReport:
     broken: int  # records that could not be read
 
     def as_json(self) -> dict[str, Any]:
-        """Return the findings as JSON values."""
         found, table = self.found, self.found.table
         return {
             "documents": found.given,
@@ -42,7 +41,6 @@ class BoilerplateReport:
         }
 
     def as_text(self) -> str:
-        """Return the findings as lines for a terminal."""
         found, sample, effect = self.found, self.found.table.sample, self.found.effect
         broken = f"; {counted(self.broken, 'record')} not readable" if self.broken else ""
         everything, enough, few = sample.left

@@ -47,14 +47,12 @@ class Pairs:
         return len(self.similarity)
 
     def chosen(self, kept: NDArray[np.bool_]) -> Pairs:
-        """Return the chosen pairs."""
         return Pairs(
             self.later[kept], self.earlier[kept], self.similarity[kept], self.contained[kept]
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Pairs]) -> Pairs:
-        """Return the pairs of all *parts*."""
         columns = ("later", "earlier", "similarity", "contained")
         return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in columns))
 
@@ -120,7 +118,6 @@ def _earlier(
     floor: float,
     contains: Contains | None,
 ) -> Pairs:
-    """Return the pairs of document *row* with those before it."""
     counts = begins[own + 1] - begins[own]
     before = np.cumsum(counts) - counts
     places = np.repeat(begins[own] - before, counts) + np.arange(counts.sum())

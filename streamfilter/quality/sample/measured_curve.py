@@ -61,7 +61,6 @@ class CurveBin:
         return found.lower, found.upper
 
     def as_json(self) -> dict[str, Any]:
-        """Return the measurement as JSON values."""
         return {
             "from": self.low,
             "to": self.high,

@@ -41,7 +41,6 @@ class RecordSample:
     """Estimated share of true matches among the found pairs, or why it is unknown."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the findings as JSON values."""
         valid = None if isinstance(self.valid, str) else self.valid
         return {
             "documents": self.records,
@@ -62,7 +61,6 @@ class RecordSample:
         }
 
     def as_text(self) -> str:
-        """Return the findings as lines for a terminal."""
         lost, false = self.similar - self.found, self.false_candidates
         lines = [
             f"fields         {self.found:,} of {counted(self.similar, 'pair')} that score from "

@@ -51,7 +51,6 @@ class BruteForceSample:
     recommendation: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return the findings as JSON values."""
         return {
             "documents": self.documents,
             "threshold": self.threshold,
@@ -65,7 +64,6 @@ class BruteForceSample:
         }
 
     def as_text(self) -> str:
-        """Return the findings as lines for a terminal."""
         false = self.false_candidates / max(self.documents, 1)
         return "\n".join([
             f"bands          {self.shape}: {self.found:,} of {counted(self.similar, 'pair')} from "

@@ -95,7 +95,6 @@ def source() -> bytes:
 
 
 def source_digest(content: bytes) -> str:
-    """Return the digest of the source, as `SOURCE_DIGEST` holds it."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 

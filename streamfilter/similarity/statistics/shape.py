@@ -48,7 +48,6 @@ class Shape:
 
     @classmethod
     def of(cls, scheme: Scheme) -> Shape:
-        """Return the shape of *scheme*."""
         return cls(scheme.bands, scheme.rows, scheme.slots, scheme.layout)
 
     def __str__(self) -> str:

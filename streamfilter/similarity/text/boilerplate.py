@@ -109,7 +109,6 @@ class Table:
         return line + lengths + b"".join(self.words) + self.shingles.astype("<u4").tobytes()
 
     def to_bytes(self) -> bytes:
-        """Return the file."""
         return MAGIC + bytes.fromhex(self.digest) + zlib.compress(self.content(), 9)
 
     def require(self, normalisation: Normalisation, shingling: Shingling) -> None:
@@ -250,7 +249,6 @@ class TokenSet:
         return len(self.tokens)
 
     def __call__(self, values: U64) -> Flags:
-        """Return which of *values* are in the set."""
         found: Flags = self._near[values & self._mask]
         rows = np.flatnonzero(found)
         chosen = values[rows]

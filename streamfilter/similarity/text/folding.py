@@ -82,7 +82,6 @@ class Folding:
         return text.casefold() if self._how.casefold else text
 
     def values(self, points: U32) -> U32:
-        """Return the table's value for each of *points*."""
         values = self.table.take(points, mode="clip")  # no point is above: half the time
         unknown = points[values == UNKNOWN] if values.max(initial=0) >= UNKNOWN else points[:0]
         for page in distinct(unknown >> 8).tolist():

@@ -83,13 +83,11 @@ class Chunk:
 
     @classmethod
     def of(cls, made: Normalised) -> Chunk:
-        """Return what the kernel has *made*."""
         buffer, bounds, *words = made
         return cls(buffer, bounds, words=Spans(*words))
 
     @property
     def is_ascii(self) -> bool:
-        """Return whether all texts are ASCII."""
         return self.buffer.isascii()
 
     def decoded(self) -> tuple[U32, I64]:
@@ -100,7 +98,6 @@ class Chunk:
         return points, first_bytes(self.buffer)[: len(points) + 1]
 
     def texts(self) -> list[bytes]:
-        """Return the texts' bytes."""
         buffer, bounds = self.buffer, self.bounds.tolist()
         return [buffer[begin : end - 1] for begin, end in pairwise(bounds)]
 

@@ -89,7 +89,6 @@ class Shingler:
         self._whole = (shingling.token_bytes, shingling.sample_modulus) == (8, 1)
 
     def tokens(self, chunk: Chunk) -> Tokens:
-        """Return the tokens of the texts in *chunk*."""
         tokens = self.every_token(chunk)
         if self._table:
             tokens = without(tokens, self.boilerplate(tokens.values))
@@ -111,7 +110,6 @@ class Shingler:
         return distinct(self._tokens_of(columns))
 
     def words(self, chunk: Chunk) -> Spans:
-        """Return the words of the texts in *chunk*."""
         if chunk.words is not None:
             return chunk.words
         return _ascii_words(chunk.buffer, chunk.bounds) if chunk.is_ascii else _words(chunk)
@@ -122,7 +120,6 @@ class Shingler:
         return np.flatnonzero(inside[: max(len(spans.starts) - self._size + 1, 0)])
 
     def passages(self, chunk: Chunk, tokens: Tokens, common: Flags) -> Iterator[Passage]:
-        """Yield the passages of *common* shingles; *tokens* are all tokens of *chunk*."""
         spans, owners = self.words(chunk), np.repeat(
             np.arange(len(tokens.starts) - 1), np.diff(tokens.starts)
         )  # fmt: skip
