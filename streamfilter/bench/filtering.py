@@ -151,7 +151,6 @@ def measured(
 
 
 def as_lines(documents: Sequence[str]) -> list[bytes]:
-    """Return *documents* as lines of JSON, with their numbers for ids."""
     values = ({"id": str(number), "text": text} for number, text in enumerate(documents))
     return [json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in values]
 

@@ -45,7 +45,6 @@ class Measured:
 
 
 def rates(seconds: Sequence[float], amount: float) -> Measured:
-    """Return *amount* a second, over several runs."""
     return Measured.of([amount / max(each, 1e-9) for each in seconds])
 
 

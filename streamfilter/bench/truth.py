@@ -72,7 +72,6 @@ class Judged:
     right: int  # how many of the withheld have an earlier kept one of at least the threshold
 
     def checks(self, label: str) -> list[Check]:
-        """Return the checks of the promised recall and precision."""
         return [
             Check.at_least(f"{label}: recall at J >= .82", self.recall, RECALL_MIN),
             Check.at_least(f"{label}: precision at J >= .8", self.precision, PRECISION_MIN),

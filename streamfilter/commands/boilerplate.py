@@ -133,7 +133,6 @@ def _configured(inputs: tuple[str, ...], topic: str | None, others: dict[str, An
 def _texts(
     config: Config, inputs: tuple[str, ...], limit: int, broken: list[None]
 ) -> Iterator[Iterator[str]]:
-    """Yield the texts of the sample, with the progress of reading them."""
     if inputs:
         with over_files("reading", inputs) as advanced:
             found = documents_of(

@@ -131,7 +131,6 @@ def command(
 
 
 def _avro(directory: Path) -> Wire:
-    """Return stories as Avro, with their schema in a file."""
     outlines_of("avro", Schema("AVRO", AVRO_SCHEMA))  # the filter, a child, needs the library
     path = directory / "story.avsc"
     path.write_text(AVRO_SCHEMA)

@@ -143,7 +143,6 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
 
 
 def _topics_run(config: Config) -> Run:
-    """Return the run that the topics of *config* hold, read committed."""
     from streamfilter.kafka.output_reader import read_run as read_topics  # Kafka's client is large
 
     return read_topics(config, reader_for(config))

@@ -133,6 +133,5 @@ def _showcase_for(config: Config) -> Showcase:
 
 
 def _shown_of(config: Config) -> Shown:
-    """Return the settings of *config* that the status shows."""
     where, threshold = (config.input.name, config.kafka.group), config.similarity.threshold
     return Shown(*where, threshold, config.output.mode, config.http.show_payloads)

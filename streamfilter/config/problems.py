@@ -47,7 +47,6 @@ def explain(
 
 
 def without(values: Mapping[str, Any], locations: Iterable[tuple[str | int, ...]]) -> Any:
-    """Return *values* with the settings at *locations* left out."""
     gone: dict[str, list[tuple[str | int, ...]]] = {}
     for first, *rest in locations:
         gone.setdefault(str(first), []).append(tuple(rest))

@@ -32,7 +32,6 @@ Durations: 500ms, 30s, 5m, 2h, 7d. Sizes: 65536, 64Ki, 8Mi (2^20), 1GB (10^9).""
 
 
 def reference() -> str:
-    """Return the file's text."""
     head = "\n".join(f"# {line}".rstrip() for line in _HEAD.splitlines())
     blocks = [head]
     for name, field in Config.model_fields.items():

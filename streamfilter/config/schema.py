@@ -31,7 +31,6 @@ Rule = dict[str, Any]
 
 
 def schema() -> Rule:
-    """Return the schema as plain JSON values."""
     made = Config.model_json_schema()
     sections = {model.__name__: model for model in _models(Config)}
     definitions = {

@@ -88,14 +88,12 @@ class Ledger:
         return len(self.sent) - len(self.outcomes)
 
     def send(self, story: Story, *, broken: bool = False) -> Sent:
-        """Add *story*, and return the record to produce."""
         value = self.encode(story.id, story.text)
         sent = Sent(story, value[: len(value) // 2] if broken else value, broken)
         self.sent.append(sent)
         return sent
 
     def receive(self, record: Record) -> None:
-        """Add a record of an output topic."""
         self.outcomes.append(OutputRecord.of(record))
         self.verdicts[self.outcomes[-1].verdict] += 1
 

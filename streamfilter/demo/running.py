@@ -177,7 +177,6 @@ class DemoRun:
 
 @contextmanager
 def _embedded(names: list[str]) -> Iterator[str]:
-    """Yield the address of an embedded broker that has the topics *names*."""
     with EmbeddedBroker() as broker:
         broker.create_topics(dict.fromkeys(names, 1))
         yield broker.bootstrap

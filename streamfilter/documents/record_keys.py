@@ -112,7 +112,6 @@ def keys_for(
 
 
 def key_with(path: Path, id_: str) -> bytes:
-    """Return a key, in JSON, that holds *id_* at *path*."""
     value: Any = id_
     for step in reversed(path):
         value = json.dumps(value) if isinstance(step, Inside) else {step: value}
@@ -138,7 +137,6 @@ def key_headers(headers: Headers) -> Headers:
 
 
 def ids_in_keys(records: Iterable[Record]) -> Iterable[SchemaId]:
-    """Yield the schema id of each of *records* whose key carries one."""
     for record in records:
         if record.key and record.headers_error is None:
             try:

@@ -209,7 +209,6 @@ class Correction:
         return original, refused or self._verb.copy(side, original)
 
     def _survey(self) -> tuple[Noted, Bounds]:
-        """Return the notes, and the bounds of what may be chosen."""
         noted, chosen = Noted(), dict[int, tuple[int, int]]()
         for record in self._log.records(self._log.bounds()):
             found, place = read_back(record), record.source

@@ -101,7 +101,6 @@ class FilterObserver:
         )
 
     def audited(self, found: Round) -> None:
-        """Count the findings of a round of the audit."""
         self._metrics.audited(found)
 
     def _by_topic(self, moved: Moved) -> Mapping[str, Mapping[str, int]]:
@@ -120,7 +119,6 @@ class FilterObserver:
         return (self.process.clock.wall_milliseconds() - stamps) / 1000
 
     def holding(self, index: Index) -> None:
-        """Show the size of an index that is open."""
         progress = index.progress
         held = len(index), len(index.windows)
         self._indexes[index] = (*held, progress.horizon, progress.changelog_offset)

@@ -163,7 +163,6 @@ class Layout:
 
     @property
     def tasks(self) -> int:
-        """Return how many tasks the group has."""
         return 1 if self.whole else self.inputs
 
     @property

@@ -107,7 +107,6 @@ def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty
 
 
 def refuse_lost_beginning(names: Names, start: int) -> Refusal:
-    """Return the refusal of a changelog without its beginning, if no index can go on."""
     return Refusal(
         f"{names.changelog} begins at {start}: its first records were deleted, and the index in "
         f"{names.where} does not contain what they held",
@@ -124,7 +123,6 @@ def is_behind_start(progress: Progress, bounds: Watermarks) -> bool:
 
 
 def refuse_foreign(names: Names) -> Refusal:
-    """Return the refusal of a directory that belongs to another changelog."""
     return Refusal(
         f"the index in {names.where} belongs to another changelog than {names.changelog}: its "
         "index id differs",
@@ -134,7 +132,6 @@ def refuse_foreign(names: Names) -> Refusal:
 
 
 def refuse_other_group(names: Names, group: str) -> Refusal:
-    """Return the refusal of a changelog that belongs to another group."""
     return Refusal(
         f"the changelog {names.changelog} belongs to the group {group!r}, and kafka.group is "
         f"{names.group!r}: of two groups that write one changelog neither index could be trusted "
@@ -145,7 +142,6 @@ def refuse_other_group(names: Names, group: str) -> Refusal:
 
 
 def refuse_other_writer(names: Names, offset: int) -> Refusal:
-    """Return the refusal of a changelog that a foreign writer writes at the same time."""
     return Refusal(
         f"{names.changelog} at offset {offset} holds a record that no process of the group "
         f"{names.group!r} wrote: another program writes this changelog, so judging stopped",
@@ -159,7 +155,6 @@ def refuse_other_writer(names: Names, offset: int) -> Refusal:
 
 
 def refuse_other_record(names: Names, offset: int) -> Refusal:
-    """Return the refusal of an index whose last record differs from the changelog's."""
     return Refusal(
         f"{names.changelog} at offset {offset} holds another record than the one that the index "
         f"in {names.where} has applied: the changelog was recreated, or the directory comes "
@@ -169,7 +164,6 @@ def refuse_other_record(names: Names, offset: int) -> Refusal:
 
 
 def refuse_broken(names: Names, offset: int, why: str) -> Refusal:
-    """Return the refusal of a changelog that cannot be read."""
     return Refusal(
         f"{names.changelog} at offset {offset}: {why}",
         "run the version of streamfilter that wrote it",
@@ -240,7 +234,6 @@ def refuse_rewind(names: Names, begin: Beginning) -> None:
 
 
 def refuse_succeeded(names: Names, successor: str) -> Refusal:
-    """Return the refusal of a group whose input another one took over."""
     return Refusal(
         f"the group {successor!r} took over the input of the group {names.group!r}: the changelog "
         f"{names.changelog} ends with its name, and each record is judged by one of the two",
@@ -252,7 +245,6 @@ def refuse_succeeded(names: Names, successor: str) -> Refusal:
 
 
 def refuse_judged(names: Names, predecessor: str) -> Refusal:
-    """Return the refusal of a group that began to judge before it took another one over."""
     return Refusal(
         f"the group {names.group!r} has judged records of {names.topic} already: it cannot take "
         f"over {predecessor!r}, which judges them, too",
@@ -263,7 +255,6 @@ def refuse_judged(names: Names, predecessor: str) -> Refusal:
 
 
 def refuse_owed(names: Names, owed: Positions) -> Refusal:
-    """Return the refusal of a single process where edges have not forwarded all verdicts."""
     return Refusal(
         f"edges of the group {names.group} have forwarded {names.topic} up to "
         f"{names.named(owed)} only, and more was judged: those records would be lost",
@@ -332,7 +323,6 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
 
 
 def refuse_unnumbered(names: Names, committed: Sequence[str]) -> Refusal:
-    """Return the refusal of a changelog of one topic that is not known."""
     read = f"offsets of {', '.join(committed)}" if committed else "no offsets of these topics"
     return Refusal(
         f"the changelog {names.changelog} was begun with one input topic, which it does not name, "
@@ -344,7 +334,6 @@ def refuse_unnumbered(names: Names, committed: Sequence[str]) -> Refusal:
 
 
 def refuse_shrunk(names: Names, topic: str, partitions: int) -> Refusal:
-    """Return the refusal of a topic that has fewer partitions than the changelog numbers."""
     return Refusal(
         f"the changelog {names.changelog} speaks of {partitions} partitions of {topic}, which has "
         "fewer now: it was recreated",
@@ -355,7 +344,6 @@ def refuse_shrunk(names: Names, topic: str, partitions: int) -> Refusal:
 
 
 def refuse_numbered(names: Names, topics: Sequence[str]) -> Refusal:
-    """Return the refusal of a changelog of several topics for the setting of one."""
     return Refusal(
         f"the changelog {names.changelog} numbers the partitions of {', '.join(topics)}, and "
         "input.topic names one topic",

@@ -42,7 +42,6 @@ class Load:
 
     @property
     def values(self) -> Sequence[bytes]:
-        """Return the changelog's records."""
         return self.update.values if self.update else self.repeated
 
     @property
@@ -90,7 +89,6 @@ class Transactions:
 
     @property
     def idle_seconds(self) -> float:
-        """Return the seconds since the last commit."""
         return self._clock.monotonic() - self._committed_at
 
     def run(self, load: Load, member: Member) -> int | None:

@@ -60,7 +60,6 @@ class Discovery:
             yield f"{inline(str(each.other))}\t{inline(str(each.id))}\t{each.similarity:.6f}"
 
     def clusters_as_text(self) -> Iterator[str]:
-        """Yield a line for each cluster, its centre first."""
         for each in self.clusters:
             yield "\t".join(map(inline, (each.centre, *each.members)))
 

@@ -210,7 +210,6 @@ def _refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
 
 
 def copy_first(inputs: Sequence[str], config: Config, path: Path, *, records: int) -> None:
-    """Copy the first *records* records of *inputs* to *path*, a file of their format."""
     reader = reader_for(config)
     with opened(inputs, config, reader, str(path)) as files, OutputFile(str(path)) as output:
         writer = files[0].writer(output)

@@ -138,7 +138,6 @@ def _place(job: FileRun, config: Config, groups: _Groups, unique: Path, outputs:
 
 
 def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:
-    """Return why *record* is not kept, and which record is kept instead."""
     kept = groups.kept[first]
     own = groups.evidence.get(record.source)
     if own is None:

@@ -200,7 +200,6 @@ class Outputs:
         self.dead_letter = opened[2] if dead_letter is not None else None
 
     def publish(self) -> None:
-        """Complete all outputs, then rename all."""
         self.unique.finish()
         for output in self._all:
             output.complete()

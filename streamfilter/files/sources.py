@@ -61,7 +61,6 @@ class Sources:
         return number
 
     def known(self, number: int) -> Known:
-        """Return the stored entry of an input."""
         return self._known[number]
 
     def remember(self, number: int, *, lines: int, digest: str) -> None:

@@ -101,7 +101,6 @@ class InputTable:
 
     @property
     def spots(self) -> list[Spot]:
-        """Return the topic and partition of each number."""
         met: Counter[str] = Counter()
         spots: list[Spot] = []
         for run in self.runs:

@@ -165,7 +165,6 @@ class Additions:
     records: Sequence[bytes] | None = None  # by `format.encode_documents`; None: not encoded yet
 
     def at(self, rows: Rows) -> Additions:
-        """Return the additions in *rows*, in the order given."""
         return replace(
             self,
             documents=self.documents.at(rows),
@@ -187,7 +186,6 @@ class Removals:
     always: int = 1  # as in `Additions`
 
     def at(self, rows: Rows) -> Removals:
-        """Return the removals in *rows*, in the order given."""
         names = [self.names[i] for i in rows.tolist()]
         columns = (self.ordinals[rows], self.keys[rows], self.signatures[rows])
         return Removals(*columns, names, self.always)

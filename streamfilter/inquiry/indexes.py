@@ -191,7 +191,6 @@ class UnknownId(Stop):
 
 
 def unknown(id_: str | None, state: Path) -> UnknownId:
-    """Return the refusal of an id that no index has."""
     return UnknownId(
         f"{state}: no document has the id {id_!r}\n    cure: give the text itself, or @file; "
         "only forwarded documents are in the index. For a withheld one: `streamfilter explain "

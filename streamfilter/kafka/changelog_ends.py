@@ -43,7 +43,6 @@ class ChangelogEnd:
 
 
 def judges(spans: Sequence[Span]) -> bool:
-    """Return whether a batch with these *spans* has judged offsets of the input."""
     return any(each.start < each.end for each in spans if each.partition < SEEDS_FROM)
 
 

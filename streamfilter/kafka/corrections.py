@@ -73,7 +73,6 @@ def releasing(
     matched: str | None,
     place: tuple[str | None, int, int] | None,
 ) -> MakeVerb:
-    """Return the release of the withheld records with an id, a match, or at a place."""
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     return lambda around: WithheldRelease(around, config.output.unique, time, id, matched, place)
 

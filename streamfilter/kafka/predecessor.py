@@ -302,7 +302,6 @@ class KafkaPredecessor:
         return {n: found.offsets.get(s, 0) for n, s in spots.items() if s[0] in topics}
 
     def farewell(self, index_id: str) -> Outgoing:
-        """Return the record that ends its changelog, with the id of our index."""
         value = encode_successor(Successor(self.old.config.kafka.group, index_id))
         return Outgoing(self.taking.found.changelog, 0, None, value)
 

@@ -86,7 +86,6 @@ class Prepared:
 
     @property
     def names(self) -> list[tuple[str, bytes]]:
-        """Return the id and the scope of each document."""
         scopes = [] if self.sketches is None else self.sketches.contents.scopes
         return [*zip(self.batch.ids, scopes, strict=True)]
 

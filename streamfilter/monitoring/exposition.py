@@ -78,7 +78,6 @@ class Series:
         self.numbers[name, value] += amount
 
     def add_each(self, name: str, amounts: Mapping[Any, float]) -> None:
-        """Add the amounts of a counter by the value of its label."""
         for value, amount in amounts.items():
             self.add(name, amount, value)
 
@@ -128,7 +127,6 @@ class Exposition(Collector):
         ProcessCollector(registry=self.registry)
 
     def collect(self) -> Iterator[Family]:
-        """Yield all families of one moment."""
         yield from self._families()
 
     def text(self, accept: str = "") -> tuple[str, bytes]:

@@ -246,7 +246,6 @@ class Look:
 
     @property
     def broken(self) -> list[Seen]:
-        """Return the records that would be dead letters."""
         return [each for each in self.seen if isinstance(each.reading, Malformed)]
 
     @property

@@ -117,7 +117,6 @@ class Health:
 
     @property
     def uptime_seconds(self) -> float:
-        """Return the seconds since this object was made."""
         return self._clock() - self._started
 
     @property

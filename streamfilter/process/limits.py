@@ -118,7 +118,6 @@ def problems_of(
 
 
 def groups_of(listing: Path, mounted: Path) -> Iterator[Path]:
-    """Yield the control groups of this process and their parents."""
     with suppress(OSError):
         for line in listing.read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -141,7 +141,6 @@ class JsonFormatter(logging.Formatter):
     """``{"time": …, "level": …, "logger": …, "message": …}`` and the caller's extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line of ASCII JSON."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

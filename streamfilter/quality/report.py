@@ -44,7 +44,6 @@ class Tally:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Return the number of good documents, and the number of all."""
         return self.good.total(), self.of.total()
 
     @property

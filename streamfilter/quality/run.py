@@ -60,7 +60,6 @@ def given_of(
 
 
 def placed_of(record: envelope.Envelope, place: str) -> Placed:
-    """Return a record of evidence as an output of the evaluation."""
     value = record.value
     best = record.matches[0] if record.matches else None
     return Placed(
@@ -134,7 +133,6 @@ class Truth:
             self._neighbours[right][left] = similarity
 
     def neighbours(self, id_: str) -> dict[str, float]:
-        """Return the similar ids and their similarities."""
         return self._neighbours.get(id_, {})
 
     @property
@@ -143,7 +141,6 @@ class Truth:
         return self._contained is not None
 
     def contained(self, later: str, earlier: str) -> bool:
-        """Return whether the two are a duplicate by containment."""
         return self._contained is not None and (later, earlier) in self._contained
 
     def ids(self) -> set[str]:

@@ -81,7 +81,6 @@ class Samples:
         return np.diff(self.starts)
 
     def at(self, rows: Rows) -> Samples:
-        """Return the samples in *rows*, in the order given."""
         begins, ends = self.starts[rows], self.starts[rows + 1]
         if 2 * len(rows) > len(self.set_sizes) and (np.diff(rows) > 0).all():
             chosen = np.zeros(len(self.set_sizes), np.bool_)

@@ -229,7 +229,6 @@ class Scheme:
 
     @property
     def agree_on(self) -> tuple[str, ...]:
-        """Return the subjects in which a match must agree."""
         return self.subjects[: agreeing_of(self.digests)]
 
     @property
@@ -244,7 +243,6 @@ class Scheme:
 
 
 def pointers_of(digests: Sequence[str]) -> tuple[str, ...]:
-    """Return the pointers among the subjects of *digests*, each once."""
     subjects = (each.partition(" ")[2] for each in digests)
     return tuple(dict.fromkeys(each for each in subjects if each.startswith("/")))
 

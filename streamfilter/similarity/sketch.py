@@ -96,7 +96,6 @@ class Sketches:
         return cls(contents, keys, np.concatenate([part.dropped for part in parts]))
 
     def at(self, rows: Rows) -> Sketches:
-        """Return the documents in *rows*, in the order given."""
         dropped = self.dropped[rows] if len(self.dropped) else self.dropped
         return Sketches(self.contents.at(rows), self.keys[rows], dropped)
 

@@ -47,7 +47,6 @@ class Language:
         return filled[0].upper() + filled[1:]
 
     def sentences(self, rng: random.Random, *, words: int) -> list[str]:
-        """Return sentences on one topic, until there are *words* words."""
         topic, found, length = rng.choice(self.topics), list[str](), 0
         while length < words:
             found.append(self.sentence(rng, topic))

@@ -126,7 +126,6 @@ class Standby:
         return index
 
     def close(self) -> None:
-        """End the tail and close the index."""
         self._script.close()
         self._end_backups()
         self._keeper.close()
@@ -146,7 +145,6 @@ class Standbys:
 
     @property
     def doing(self) -> Doing:
-        """Return the state and detail of the standby with the worst state."""
         worst = State.STANDBY, ""
         for each in self._standbys.values():
             if each.state is not State.STANDBY or (each.detail and not worst[1]):

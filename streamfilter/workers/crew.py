@@ -114,7 +114,6 @@ class Crew:
 
     @property
     def pids(self) -> list[int]:
-        """Return the process ids of the workers."""
         return [] if self._workforce is None else self._workforce.pids
 
     def close(self) -> None:

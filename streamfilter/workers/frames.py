@@ -122,7 +122,6 @@ def decode_part(data: bytes) -> Part:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """Return documents, or the name of an exception, as bytes."""
     if isinstance(answer, str):
         return msgspec.msgpack.encode(answer)
     ids, rows = [*map(as_value, answer.ids)], answer.rows.astype("<i8").tobytes()

@@ -39,7 +39,6 @@ def main() -> None:
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer each question with its documents, or with the name of the exception."""
     while True:
         question = frames.decode_part(frames.read(questions))
         answer: frames.Answer

@@ -77,11 +77,9 @@ class AvroValues:
         return part["type"] if inner else _Part(part)
 
     def outline(self) -> Outline:
-        """Return what pointers can lead to in values."""
         return Outline(self.schema, _below)
 
     def reader(self, paths: Sequence[Path]) -> AvroReader:
-        """Return the reader of the parts of a value that *paths* name."""
         return AvroReader(self.schema, tree_of(paths), self._parts)
 
 
@@ -221,7 +219,6 @@ class AvroReader(DatumReader):  # type: ignore[misc]
             super().skip_data(schema, decoder)
 
     def skip_union(self, schema: Any, decoder: Any) -> None:
-        """Skip a value of one of the branches."""
         self.skip_data(_choice(schema.schemas, decoder), decoder)
 
     def skip_array(self, schema: Any, decoder: Any) -> None:

@@ -81,7 +81,6 @@ class Types:
         return self._known.get(name)
 
     def outline(self, message: Type) -> Outline:
-        """Return what pointers can lead to in a *message*."""
         return Outline(message, self._below)
 
     def _below(self, node: Type | str) -> str | list[tuple[Path, Type | str]]:

@@ -41,6 +41,5 @@ def as_long(size: int) -> bytes:
 
 
 def as_string(text: str) -> bytes:
-    """Return Avro's encoding of a text."""
     raw = text.encode()
     return as_long(len(raw)) + raw

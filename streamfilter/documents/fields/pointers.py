@@ -119,7 +119,6 @@ def pointer_of(path: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of the value at *path*, for a message."""
     return pointer_of(path) or "the value"
 
 

@@ -11,7 +11,6 @@ from streamfilter.model import Headers
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return the decoder of the JSON after the frame."""
     parse = json.decoder(wanted)
 
     def decode(value: bytes, headers: Headers) -> Any:

@@ -65,7 +65,6 @@ class Messages:
         return made
 
     def outlines(self) -> list[Outline]:
-        """Return what pointers can lead to in each of the messages."""
         inner, found = deque(self._types.messages), []
         while inner:
             found.append(self._types.outline(message := inner.popleft()))

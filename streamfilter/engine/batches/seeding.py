@@ -140,7 +140,6 @@ class SeedSource:
         return records
 
     def _fetch(self) -> None:
-        """Read the next piece."""
         piece = next(self._pieces, None)
         if piece is None:
             self._exhausted = True

@@ -181,7 +181,6 @@ def decode_forgotten(value: bytes) -> I64:
 
 
 def encode_batch(batch: BatchRecord) -> bytes:
-    """Return the record that ends a transaction."""
     mark = batch.mark
     head = _BATCH.pack(
         mark.number, mark.first_ordinal, mark.next_ordinal, batch.highest_timestamp, len(mark.spans)

@@ -56,7 +56,6 @@ class BatchColumns(Columns):
     """Each column's name, and a function from a row number to a JSON value; filled on first use."""
 
     def as_dict(self, at: int) -> dict[str, Any]:
-        """Return the row *at* as values for JSON."""
         if not self.cells:
             for name, column in zip(self.batch.schema.names, self.batch.columns, strict=True):
                 values = self.named[name] if name in self.plain else _flat(column)

@@ -164,5 +164,4 @@ def some_of(
 
 
 def records_of(input_: Input) -> Iterator[Record]:
-    """Yield all records of an input, one after the other."""
     return chain.from_iterable(some_of(input_))

@@ -79,7 +79,6 @@ class Directory:
 
 
 def encode_directory(directory: Directory) -> bytes:
-    """Return the row's value."""
     version = _WITH_MERGES if directory.merges else _VERSION
     runs = [_ENTRY.pack(*astuple(run)) for run in directory.runs]
     merges = [_encoded(merge) for merge in directory.merges]

@@ -241,7 +241,6 @@ def _listed(
 def _named(
     view: IndexView, tables: WindowTables, documents: Documents, found: Inspection, stored: _Stored
 ) -> None:
-    """Look every document up by its names."""
     if not view.ids:
         return
     names = names_of(documents)

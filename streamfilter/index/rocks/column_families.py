@@ -37,7 +37,6 @@ class Families:
 
 
 def families_of(numbers: Iterable[int], *, ids: bool) -> list[str]:
-    """Return the names of all families of an index with windows of these *numbers*."""
     return [META, *(name for number in numbers for name in Families.of(number, ids=ids).names)]
 
 

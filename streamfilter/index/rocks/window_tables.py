@@ -72,7 +72,6 @@ class WindowTables:
         return int.from_bytes(last, "big") if last is not None else -1
 
     def entries(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield ordinal and record of each document from *start* on."""
         for key, value in self._store.items(self.families.documents, start.to_bytes(8, "big")):
             yield int.from_bytes(key, "big"), value
 

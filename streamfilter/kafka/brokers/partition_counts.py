@@ -72,7 +72,6 @@ class PartitionCounts:
 
     @property
     def layout(self) -> Layout:
-        """Return the partition counts known so far."""
         counts = self._counts
         outputs = {name: counts[name] for name in self._first.outputs}
         topics = [InputTopic(n, self._ids.get(n, ""), counts[n]) for n in sorted(self.read)]
@@ -88,7 +87,6 @@ class PartitionCounts:
         return dict(self._counts)
 
     def hear(self, topic: str, count: int) -> None:
-        """Note that a broker reports *count* partitions of *topic*."""
         self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     def take_up(self, topic: str, count: int) -> None:

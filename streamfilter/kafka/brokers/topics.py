@@ -74,7 +74,6 @@ def is_compacted(settings: Mapping[str, str]) -> bool:
 
 
 def outputs_of(config: Config) -> list[str]:
-    """Return the output topics, each once."""
     return list(dict.fromkeys(config.output.topics.values()))
 
 
@@ -220,7 +219,6 @@ def problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list[
 
 
 def widening(topic: str, partitions: int) -> str:
-    """Return the command that sets the partition count of *topic* to *partitions*."""
     return f"kafka-topics.sh --alter --topic {topic} --partitions {partitions}"
 
 

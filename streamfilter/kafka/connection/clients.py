@@ -154,7 +154,6 @@ def data_properties(config: Config, *, share: int = 1) -> Properties:
 
 
 def reader_properties(config: Config) -> Properties:
-    """Return the properties of a private consumer of the changelog."""
     return {
         "fetch.wait.max.ms": FETCH_WAIT_MS,
         **_reading_properties(config, "restore"),

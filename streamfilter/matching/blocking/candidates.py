@@ -63,7 +63,6 @@ class Candidates:
         return same
 
     def where(self, chosen: Flags) -> Candidates:
-        """Return the chosen pairs, in their order."""
         if chosen.all():
             return self
         return self.at(np.flatnonzero(chosen))

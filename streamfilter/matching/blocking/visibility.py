@@ -196,7 +196,6 @@ class Visibility:
         return met & (self.since[rows] <= ordinals) & (ordinals < self.until[rows])
 
     def among(self, pairs: Candidates) -> Candidates:
-        """Return those of *pairs* whose candidate is visible to its document."""
         return pairs.where(self.meets(pairs.rows, pairs.ordinals))
 
     def too_old(self, pairs: Candidates) -> I64:

@@ -45,7 +45,6 @@ class Threshold:
     sample_modulus: int = 1
 
     def of_sets(self, ours: I64, theirs: I64) -> F64 | float:
-        """Return the threshold of each pair, given the sizes of its sets."""
         if self.short is None:
             return self.least
         # Sizes count the kept tokens only; short_size counts all shingles of the text.

@@ -128,7 +128,6 @@ class Finding:
 
     @property
     def why(self) -> str:
-        """Return in words what decided on the pair."""
         match self.fate:
             case Fate.SAME_FIELD:
                 return f"the values of {self.subject} are equal (verify.also_same)"
@@ -241,7 +240,6 @@ class Outcome:
         return replace(self, candidates=self.candidates.where(kept), **pairs)
 
     def finding(self, pair: int) -> Finding:
-        """Return the result of one pair with its reason."""
         fate, containment = self._fate(pair), self.containment
         asked = fate not in (Fate.UNASKED, Fate.MISSING, Fate.OUTNUMBERED)
         estimated = 1.0 if fate is Fate.SAME_TEXT else float(self.estimated[pair])

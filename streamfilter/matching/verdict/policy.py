@@ -137,7 +137,6 @@ class MatchPolicy:
 
     @property
     def comparer(self) -> Comparer:
-        """Return how a pair is compared."""
         return COMPARERS[self.method]
 
     @property
@@ -149,7 +148,6 @@ class MatchPolicy:
 
     @property
     def limit(self) -> Threshold:
-        """Return how similar a match must be."""
         return Threshold(
             self.threshold, self.agree, self.of, short=self.short_threshold,
             short_size=self.short_size, sample_modulus=self.sample_modulus,
@@ -171,7 +169,6 @@ class MatchPolicy:
         return self.containment is not None or self.short_threshold is not None
 
     def slots_of(self, slots: int) -> int:
-        """Return how many of *slots* are compared."""
         return self.comparer.slots(self.limit, slots)
 
     def contains(self, similarity: F64, ours: I64, theirs: I64) -> Flags:

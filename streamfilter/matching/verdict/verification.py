@@ -323,7 +323,6 @@ class Verifier:
         return trials if self.policy.sample_modulus == 1 else trials_of_kept(trials, unions)
 
     def _compare(self, compare: Compare, keys: I64) -> None:
-        """Compare the pairs in *keys* that were not compared before."""
         fresh = np.setdiff1d(keys, self._compared[0], assume_unique=True)
         if not fresh.size:
             return

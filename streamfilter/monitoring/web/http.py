@@ -111,7 +111,6 @@ class Server:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Return the host and port in use."""
         host, port = self._server.socket.getsockname()[:2]
         return str(host), int(port)
 
@@ -233,11 +232,9 @@ class _Handler(BaseHTTPRequestHandler):
     error_content_type = "text/plain; charset=utf-8"
 
     def do_GET(self) -> None:
-        """Answer with headers and body."""
         self._answer(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Answer with headers only."""
         self._answer(with_body=False)
 
     def _answer(self, *, with_body: bool) -> None:

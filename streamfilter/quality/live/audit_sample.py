@@ -156,7 +156,6 @@ def _kind(decision: Decision) -> int:
 
 
 def large(contents: Contents) -> Flags:
-    """Return which records are too large to be audited."""
     if not contents.payloads:
         return np.zeros(len(contents), np.bool_)
     return np.array([len(payload) > PAYLOAD_MAX for payload in contents.payloads], np.bool_)

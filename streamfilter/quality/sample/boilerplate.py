@@ -60,7 +60,6 @@ Walking = Callable[[int], AbstractContextManager[Advanced]]
 
 
 def nowhere(_: int) -> AbstractContextManager[Advanced]:
-    """Show no progress."""
     return nullcontext(lambda _: None)
 
 

@@ -47,7 +47,6 @@ class HeavyHitters:
         return self._error
 
     def _settle(self) -> None:
-        """Add what waits to the summary."""
         if not self._size:
             return
         values = np.concatenate([self._tokens, *self._waiting])

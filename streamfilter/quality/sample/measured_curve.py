@@ -44,7 +44,6 @@ class CurveBin:
 
     @property
     def share(self) -> float:
-        """Return the measured probability of sharing a key."""
         return sum(self.shares) / len(self.shares)
 
     @property
@@ -73,7 +72,6 @@ class CurveBin:
         }
 
     def __str__(self) -> str:
-        """Return the measurement as a row of the table."""
         low, high = self.interval
         return (
             f"{self.low:.2f} to {self.high:.2f}{self.pairs:>12,}{self.met:>10,.1f}"
@@ -144,7 +142,6 @@ def different(pairs: Pairs) -> Pairs:
 
 
 def met_of(pairs: Pairs, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return which pairs share at least one key."""
     met = np.zeros(len(pairs), np.bool_)
     for begin in range(0, len(pairs), PAIRS_MAX):
         part = slice(begin, begin + PAIRS_MAX)

@@ -19,7 +19,6 @@ either: its function words are endings."""
 
 @cache
 def lists() -> dict[str, frozenset[str]]:
-    """Return the stop words of each language."""
     found: dict[str, set[str]] = {}
     words: set[str] = set()
     for line in LISTS.read_text(encoding="utf-8").splitlines():
