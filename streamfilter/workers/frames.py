@@ -41,6 +41,10 @@ class Drawn:
         return cls(np.concatenate(rows), ids, sketches)
 
 
+class Mishap(Exception):
+    """A worker returned no sketches: it did not start, died, or did not answer in time."""
+
+
 Answer = Drawn | str  # a string is the name of the exception in the worker
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.files.engine import some_ahead
-from streamfilter.workers.workforce import Handle
+from streamfilter.workers.handle import Handle
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 from tests.filter.test_state import process

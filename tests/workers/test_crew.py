@@ -23,10 +23,17 @@ from streamfilter.matching.batch import Prepared
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, auto_workers, cut
+from streamfilter.workers.crew import (
+    AUTO_CHARACTERS,
+    GOOD,
+    MISHAPS_MAX,
+    PART_CHARACTERS_MIN,
+    Crew,
+    auto_workers,
+    cut,
+)
 from streamfilter.workers.frames import Drawn
 from streamfilter.workers.preparing import Preparing, Read
-from streamfilter.workers.workforce import GOOD, MISHAPS_MAX
 from tests.support.machine.processes import state_of
 
 pytestmark = pytest.mark.slow(1)  # nearly each starts processes, and one ends them again
@@ -77,7 +84,7 @@ def test_any_text_reaches_a_worker_as_it_is():
 def test_a_worker_that_is_killed_or_stuck_costs_a_line_of_log(blow, caplog):
     with closing(Crew(2)) as crew:
         sketched(crew)
-        worker = crew._workforce._idle[-1]
+        worker = crew._idle[-1]
         worker._patience = 0.2  # who takes its place has the full time
         os.kill(worker.pid, blow)
         assert sketched(crew) == alone()
@@ -149,7 +156,7 @@ def test_answers_make_mishaps_good(caplog):
     with closing(Crew(1)) as crew:
         for _ in range(MISHAPS_MAX + 2):
             sketched(crew)
-            crew._workforce._answers = GOOD
+            crew._good = GOOD
             (pid,) = crew.pids
             os.kill(pid, signal.SIGKILL)
         assert sketched(crew) == alone()
@@ -311,7 +318,7 @@ def test_values_of_a_worker_that_is_killed_are_read_by_another_or_here(caplog):
     wanted = read_by(reader, records, None)
     with closing(Crew(2)) as crew:
         read_by(reader, records, crew)
-        os.kill(crew._workforce._idle[-1].pid, signal.SIGKILL)
+        os.kill(crew._idle[-1].pid, signal.SIGKILL)
         assert read_by(reader, records, crew) == wanted
     assert "a worker failed: it was killed by signal 9; its" in caplog.text
     with closing(Crew(2, command=["/nowhere/at/all"])) as crew:
