@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,20 +53,8 @@ class BatchReport:
     ages_seconds: Values | None = None  # age of each record: from its timestamp to now
 
     @classmethod
-    def of(
-        cls,
-        outcomes: Sequence[Decision | Unjudged | Malformed],
-        *,
-        by_topic: Mapping[str, Mapping[str, int]] | None = None,
-        counts: Sequence[Counts] = (),
-        produced: Mapping[str, int] | None = None,
-        consumed_bytes: int = 0,
-        changelog_bytes: int = 0,
-        applied: Applied | None = None,
-        forgotten: Forgotten = NOTHING,
-        ages_seconds: Values | None = None,
-    ) -> BatchReport:
-        """Count *outcomes*, exactly one for every record of the batch."""
+    def of(cls, outcomes: Sequence[Decision | Unjudged | Malformed], **fields: Any) -> BatchReport:
+        """Count *outcomes*, exactly one for every record of the batch; *fields* are the others."""
         tally, others = _Tally(), [each for each in outcomes if each is not UNIQUE]
         tally.verdicts[Verdict.UNIQUE] = len(outcomes) - len(others)
         for outcome in others:
@@ -75,18 +64,11 @@ class BatchReport:
             passthrough=tally.unjudged[Verdict.PASSTHROUGH],
             dropped=tally.unjudged[Verdict.DROPPED],
             dead_letters=tally.codes,
-            by_topic=by_topic or {},
-            produced=produced or {},
-            consumed_bytes=consumed_bytes,
-            changelog_bytes=changelog_bytes,
-            counts=counts,
             matched=np.array(tally.matched, np.float64),
             same_id=tally.same_id,
             same_field=tally.same_field,
             wrong=tally.wrong,
-            applied=applied or Applied(),
-            forgotten=forgotten,
-            ages_seconds=ages_seconds,
+            **fields,
         )
 
 

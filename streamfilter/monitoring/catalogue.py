@@ -44,19 +44,9 @@ AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative",
 """Results of an audited verdict; the docstring of `audit` defines each."""
 
 ACTIVITIES = (
-    "start",
-    "restore",
-    "membership",
-    "poll",
-    "prepare",
-    "judge",
-    "produce",
-    "commit",
-    "apply",
-    "audit",
-    "report",
-    "stop",
-)
+    "start", "restore", "membership", "poll", "prepare", "judge", "produce", "commit", "apply",
+    "audit", "report", "stop",
+)  # fmt: skip
 """Activities of the engine's thread. ``membership`` includes standby and pauses. ``prepare`` is
 reading and sketching, or waiting for the worker that does it. ``report`` is counting."""
 
@@ -64,42 +54,26 @@ CLIENTS = ("owner", "data", "restore", "producer", "admin", "signer")
 """librdkafka's clients by their role (`kafka.clients`)."""
 
 ROCKSDB = (
-    (
-        "estimate_num_keys",
-        "Estimated keys in all column families; a key that was written twice counts twice.",
-    ),
+    ("estimate_num_keys", "Estimated keys in all column families; a key that was written twice counts twice."),
     ("live_sst_files_size", "Bytes of the table files in use."),
     ("cur_size_all_mem_tables", "Bytes in write buffers that are not flushed yet."),
     ("write_buffer_usage", "Bytes that the write buffer manager counts."),
     ("block_cache_usage", "Bytes in the block cache."),
     ("block_cache_pinned_usage", "Bytes in the block cache that cannot be evicted."),
     ("estimate_table_readers_mem", "Bytes of table readers outside of the block cache."),
-    (
-        "estimate_pending_compaction_bytes",
-        "Bytes that compactions must rewrite before all levels have their size.",
-    ),
+    ("estimate_pending_compaction_bytes", "Bytes that compactions must rewrite before all levels have their size."),
     ("num_files_at_level0", "Files of the newest level; writers slow down from 20 on."),
     ("num_immutable_mem_table", "Write buffers waiting for their flush."),
     ("num_running_compactions", "Compactions that run now."),
     ("num_running_flushes", "Flushes that run now."),
-    (
-        "actual_delayed_write_rate",
-        "Bytes a second to which RocksDB slows writers down; 0: not slowed.",
-    ),
+    ("actual_delayed_write_rate", "Bytes a second to which RocksDB slows writers down; 0: not slowed."),
     ("is_write_stopped", "1 while RocksDB takes no writes."),
     ("background_errors", "Errors of background work since the index was opened."),
     ("front_bytes", "Bytes of the filter in RAM before RocksDB (memory.miss_filter)."),
     ("front_keys", "Keys that the filter knows."),
-    (
-        "front_density",
-        "Bits of the filter for each key on disk: 16 or more while memory.miss_filter is large enough. Of "
-        "several indexes, the least. NaN until a first run is on disk.",
-    ),
-    (
-        "front_pass_rate",
-        "Share of never-written keys that the filter lets through to RocksDB. Of several indexes, the largest.",
-    ),
-)
+    ("front_density", "Bits of the filter for each key on disk: 16 or more while memory.miss_filter is large enough. Of several indexes, the least. NaN until a first run is on disk."),
+    ("front_pass_rate", "Share of never-written keys that the filter lets through to RocksDB. Of several indexes, the largest."),
+)  # fmt: skip
 """The properties of all open indexes together: name, meaning."""
 
 
