@@ -65,7 +65,15 @@ def command(
     is compared with the earlier ones, as it was when it arrived.
     """
     if other is not None:
-        index = (given["state"], given["id_"], given["scope"], threshold, against, since)
+        index = (
+            given["state"],
+            given["id_"],
+            given["record"],
+            given["scope"],
+            threshold,
+            against,
+            since,
+        )
         if given["fields"] or any(each is not None for each in index):
             raise click.UsageError("two texts are compared without an index: give only TEXT OTHER, "
                                    "--shingle, --raw, --config and --set")  # fmt: skip

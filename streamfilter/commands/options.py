@@ -230,7 +230,7 @@ def answer(report: Answer, output: str, *, masked: bool = False) -> None:
 
 
 def text_of(argument: str) -> str:
-    """Return the argument itself, or the text of the file that ``@path`` names.
+    """Return the argument itself, or the text of the file that ``@path`` names; ``@-`` is stdin.
 
     ``@@`` stands for an @ that the text itself begins with.
     """
@@ -239,9 +239,14 @@ def text_of(argument: str) -> str:
     if argument.startswith("@@"):
         return argument[1:]
     try:
-        return Path(argument[1:]).read_text(encoding="utf-8")
+        return bytes_of(argument[1:]).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"cannot read {argument[1:]} as UTF-8 text: {error}") from error
+
+
+def bytes_of(path: str) -> bytes:
+    """Return the content of the file at *path*; ``-`` is standard input. Raises `OSError`."""
+    return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
 
 
 Advanced = Callable[[int], None]  # called with the amount done since its last call

@@ -13,6 +13,7 @@ Examples:
   streamfilter query --state memory/ "the text of a story"
   streamfilter query --state memory/ @story.txt --threshold 0.6
   streamfilter query --state memory/ --id story-000003 -o json
+  streamfilter query --config streamfilter.yaml --record value.json
 \b
 The index may be in use; it is only read, as it is at this moment. With a --threshold below the one
 that the index was planned for, fewer of the similar documents are found.
@@ -20,6 +21,8 @@ that the index was planned for, fewer of the similar documents are found.
 --id is fast if the index can find documents by id: it was made with input.tombstones: forget, with
 input.known_id: update or duplicate, or with verify.also_same. In other indexes --id reads all
 documents, which takes about a second for each hundred thousand.
+\b
+With http.query, a running service answers the same over HTTP: POST /query.
 """
 
 

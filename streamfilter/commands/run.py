@@ -15,11 +15,11 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.model import Document, Record
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.web.explaining import Explainer
 from streamfilter.monitoring.web.http import Server
 from streamfilter.monitoring.web.pages import Pages
+from streamfilter.monitoring.web.questions import Questions
 from streamfilter.monitoring.web.showcase import Showcase, Shown
-from streamfilter.preflight.disk import refuse_link
+from streamfilter.preflight.disk import query_tokens, refuse_link
 from streamfilter.process import standard
 from streamfilter.process.health import Health
 from streamfilter.process.limits import refuse_small_limits
@@ -89,8 +89,8 @@ def command(
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
     showcase = _showcase_for(config)
-    explainer = Explainer.of(files, overrides)
-    pages = Pages(health, metrics, showcase, _shown_of(config), explainer)
+    questions = Questions.of(files, overrides, query_tokens(config))
+    pages = Pages(health, metrics, showcase, _shown_of(config), questions)
     signals = Interruption()
     stalled = partial(metrics.count, "stalls_total")
     http, exit_after = config.http, config.http.exit_after.total_seconds()

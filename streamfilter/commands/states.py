@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
+from streamfilter.assembly import reader_for
 from streamfilter.commands.options import (
     Named,
     added,
+    bytes_of,
     config_options,
+    file_option,
     load,
     once,
     output_option,
@@ -20,6 +23,9 @@ from streamfilter.config.configuration import Config
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, as_stop
 from streamfilter.inquiry.indexes import AskedDocument
+from streamfilter.model import Document, Malformed, Record, Source
+from streamfilter.similarity.scheme import pointers_of
+from streamfilter.stops import ExitCode, Stop
 
 found_state_option = click.option(
     "--state",
@@ -33,6 +39,8 @@ found_state_option = click.option(
 index_options = added(
     click.argument("text", required=False),
     found_state_option,
+    file_option("--record", "Take the value of a record, as in the input topic, instead of TEXT; "
+                            "--config says how to read it. - is standard input."),
     click.option("--id", "id_", metavar="ID", multiple=True, callback=once,
                  help="Take this document of the index instead of TEXT."),
     click.option("--scope", metavar="VALUE",
@@ -52,17 +60,43 @@ index_options = added(
 def asked_of(given: dict[str, Any]) -> AskedDocument:
     """Return the document that is asked about.
 
-    Raises `click.UsageError`: neither a text nor an id was given, or both.
+    Raises `click.UsageError`: not one of a text, a record and an id was given.
     """
-    text, id_ = given["text"], given["id_"]
-    if (text is None) is (id_ is None):
+    text, id_, record = given["text"], given["id_"], given["record"]
+    if sum(each is not None for each in (text, id_, record)) != 1:
         raise click.UsageError(
-            "give a TEXT (or @file; @@ stands for an @ at its beginning), or --id ID of a "
-            "document in the index"
+            "give a TEXT (or @file; @@ stands for an @ at its beginning), --record FILE, or "
+            "--id ID of a document in the index"
         )
+    if record is not None:
+        return _recorded(record, given)
     return AskedDocument(
         None if text is None else text_of(text), id_, given["scope"], given["fields"]
     )
+
+
+def _recorded(path: str, given: dict[str, Any]) -> AskedDocument:
+    """Return the document in the record's value at *path*, as the service reads it; it needs no id.
+
+    Raises `Stop`: the service would not judge it. `click.UsageError`: its scope is given twice.
+    """
+    if given["scope"] is not None or given["fields"]:
+        raise click.UsageError("--scope and --field belong to a TEXT; a record has its own")
+    config = load(given["files"], given["overrides"])
+    try:
+        value = bytes_of(path)
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {path}: {error}") from error
+    nameless = config.input.model_copy(update={"id": None})
+    reading = reader_for(config.model_copy(update={"input": nameless})).read(
+        Record(Source(config.input.name, 0, 0), None, value)
+    )
+    if not isinstance(reading, Document):
+        why = reading.message if isinstance(reading, Malformed) else reading.reason.value
+        raise Stop(f"such a record is not judged: {why}", exit_code=ExitCode.USAGE)
+    text = value.decode() if config.input.records else reading.text
+    values = dict(zip(pointers_of(config.digests), reading.values, strict=True))
+    return AskedDocument(text, None, record=values)
 
 
 def state_of(given: dict[str, Any]) -> tuple[Path, bytes | None]:

@@ -141,6 +141,13 @@ def _backup(config: Config) -> Iterator[Problem]:
             yield Problem("index.backup.target", got, "name a directory on another disk")
 
 
+def _query(config: Config) -> Iterator[Problem]:
+    """No program asks without a token."""
+    if config.http.query and config.http.query_token_file is None:
+        cure = "(umask 077; head -c 32 /dev/urandom | base64 > token), and name that file"
+        yield Problem("http.query_token_file", "http.query is true, and it names no file", cure)
+
+
 def _several(config: Config) -> Iterator[Problem]:
     """A list of topics: no output fits it, and every output is named."""
     given, output = config.input, config.output
@@ -363,6 +370,7 @@ _CHECKS: tuple[CheckOf, ...] = (
       "input.short_text"), _known_ids),
     values.CHECK,
     (("index.backup.target", "index.path"), _backup),
+    (("http.query", "http.query_token_file"), _query),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     _within("kafka.oauth.timeout", 0.1, TIMEOUT_SECONDS_MAX, "100ms to 60s", "10s"),
     _within("kafka.oauth.lifetime", 1, inf, "at least 1s", "5m"),

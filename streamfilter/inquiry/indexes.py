@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -40,13 +40,30 @@ class AskedDocument:
     """JSON, or a plain string; only with an index that has `index.scope_field`."""
     fields: Sequence[str] = ()
     """``POINTER=VALUE`` of the text's values that the index compares, each written as the scope."""
+    record: Mapping[str, str | None] | None = None
+    """The values by pointer, the scope too, as a reader found them in a record."""
 
     def values(self, scheme: Scheme) -> list[tuple[str | None, ...]]:
         """Return the values beside the text, if any are given.
 
         Raises:
-            Stop: the index does not compare one of them.
+            Stop: the index does not compare one of them, or the text needs a scope, or has one in
+                vain.
         """
+        if self.record is not None:
+            if missing := [each for each in scheme.pointers if each not in self.record]:
+                raise Stop(
+                    f"the index compares {missing[0]}, which the configuration does not name",
+                    exit_code=ExitCode.USAGE,
+                )
+            return [tuple(self.record[each] for each in scheme.pointers)] if scheme.pointers else []
+        if (self.scope is None) is (scheme.scope and self.text is not None):
+            raise Stop(
+                f"name the value of {scheme.pointers[0]} of TEXT by --scope (null: it has none)"
+                if self.scope is None
+                else "--scope belongs to a TEXT, and to an index with index.scope_field",
+                exit_code=ExitCode.USAGE,
+            )
         known = {}
         for each in self.fields:
             pointer, equals, value = each.partition("=")
@@ -101,13 +118,6 @@ class Question:
         """
         view, sketcher = index.view, index.sketcher
         scheme, stored = sketcher.scheme, None
-        if (asked.scope is None) is (scheme.scope and asked.text is not None):
-            raise Stop(
-                f"name the value of {scheme.pointers[0]} of TEXT by --scope (null: it has none)"
-                if asked.scope is None
-                else "--scope belongs to a TEXT, and to an index with index.scope_field",
-                exit_code=ExitCode.USAGE,
-            )
         values = asked.values(scheme)
         if asked.text is not None:
             try:

@@ -251,6 +251,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _gauge("kafka_throttle_seconds", "Mean time for which a quota delayed the responses of the slowest broker.", "client", CLIENTS),
     # meta
     _counter("stalls_total", "Times that the process stopped being live: its loop did not turn, or committed nothing although records waited.", "cause", tuple(Cause)),
+    _counter("questions_total", "Questions to /explain and /query by result. refused: malformed, or without the token; busy: another one was being answered; failed: no answer in time.", "result", ("answered", "refused", "busy", "failed")),
     _gauge("state", "1 for what the process is doing now.", "state", tuple(State)),
     _info("build_info", "Versions.", labels=("version", "python")),
     _info("scheme_info", "Settings that shape the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),

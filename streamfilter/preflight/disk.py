@@ -1,4 +1,4 @@
-"""The checks of the disk: the state directory, the index in it, and the seed file.
+"""The checks of the disk: the state directory, the index in it, and the files with secrets.
 
 They change nothing: no directory is created, no database opened, no lock taken.
 """
@@ -14,6 +14,7 @@ from streamfilter.index.directory.lock_and_marker import MARKER_NAME
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault
+from streamfilter.monitoring.web.token_file import TokenFile
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import ConfigError, Problem
 
@@ -22,14 +23,26 @@ KEY = "index.path"
 
 def check_disk(config: Config, scheme: Scheme | None) -> list[Problem]:
     """Return what is wrong with the paths; an index there must have this *scheme*; None: any."""
+    secrets: list[Problem] = []
+    seed = None
     try:
+        query_tokens(config)
         seed = seed_at(config.index.seed_file)
     except ConfigError as error:
-        return [*error.problems, *_directory(config.index.path)]
+        secrets += error.problems
     problems = list(_directory(config.index.path))
-    if not problems and os.path.isdir(config.index.path):
+    if not problems and not secrets and os.path.isdir(config.index.path):
         problems += _indexes(config.index.path, scheme, seed)
-    return problems
+    return secrets + problems
+
+
+def query_tokens(config: Config) -> TokenFile | None:
+    """Return the token file of `http.query`, None without; raise `ConfigError`: it is of no use."""
+    path = config.http.query_token_file
+    if not config.http.query or path is None:
+        return None
+    (tokens := TokenFile(path)).read()
+    return tokens
 
 
 def refuse_link(path: Path) -> None:

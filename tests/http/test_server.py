@@ -51,7 +51,7 @@ def server(health, metrics):
 
 
 def ask(server, path: str, method: str = "GET", **headers: str):
-    connection = http.client.HTTPConnection(*server.address, timeout=60)
+    connection = http.client.HTTPConnection(*server.address, timeout=300)
     try:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()

@@ -4,6 +4,7 @@ As in `sections`, the texts under the settings are the manual.
 """
 
 import shlex
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, WithJsonSchema
@@ -119,6 +120,12 @@ class HttpSection(Section):
     show_payloads: bool = False
     """Show the texts of the latest near-duplicates on the page and in /status. Anyone that reaches
     the port can read them."""
+    query: bool = False
+    """Programs may ask POST /query for the near-duplicates of a text or record. It needs
+    `http.query_token_file`."""
+    query_token_file: Path | None = None
+    """File with the token that they send, as `Authorization: Bearer TOKEN`: 16 characters or more,
+    which other users cannot read (mode 600). A new token needs no restart."""
     stalled_after: Duration = duration("60s")
     """If the loop does nothing for this long, /livez fails."""
     stuck_after: Duration = duration("5m")

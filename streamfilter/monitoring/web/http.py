@@ -1,4 +1,4 @@
-"""The HTTP server: read-only and bounded. Its pages are in `pages`.
+"""The HTTP server: it changes nothing, and is bounded. Its pages are in `pages`.
 
 It is HTTP/1.0 from the standard library, with one thread for each request. The number of requests
 is bounded, and each has a deadline. If all places are taken, a new request replaces the one that
@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from streamfilter.monitoring.web.pages import EXPLAIN, OPEN, Answer, Pages
+from streamfilter.monitoring.web.pages import EXPLAIN, OPEN, QUERY, Answer, Pages
+from streamfilter.monitoring.web.questions import BODY_BYTES_MAX
 from streamfilter.stops import ConfigError, Problem
 
 ANY = "*"
@@ -69,6 +72,7 @@ def _is_address(name: str) -> bool:
 REQUESTS_MAX = 16  # at once; a scraper, two probes and a person need four
 REQUEST_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 5.0
+UNREAD_BYTES, UNREAD_PIECES_MAX = 1 << 16, 64  # read and dropped behind a refusal
 LEAVING_SECONDS_MAX = 1.0  # until the thread of a connection that we hung up on has noticed
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -237,10 +241,26 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._answer(with_body=False)
 
+    def do_POST(self) -> None:
+        """Answer a question of a program, which has the token."""
+        answer = self._asked()
+        if answer is not None:
+            self._send(answer, with_body=True)
+            # Closing a connection with unread bytes would take the answer from the client.
+            self.connection.shutdown(socket.SHUT_WR)
+            for _ in range(UNREAD_PIECES_MAX):
+                if not self.rfile.read1(UNREAD_BYTES):
+                    break
+
     def _answer(self, *, with_body: bool) -> None:
         self.server.heard(self.connection)
-        code, content_type, body = self._found()
+        self._send(self._found(), with_body=with_body)
+
+    def _send(self, answer: Answer, *, with_body: bool) -> None:
+        code, content_type, body = answer
         self.send_response(code)
+        if code == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
@@ -253,13 +273,42 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _found(self) -> Answer:
         """Return the answer; a foreign host name is refused, except for the `OPEN` pages."""
-        host, path = self.headers.get("Host"), self.path.partition("?")[0]
-        if not self.server.hosts.allows(host) and path not in OPEN:
+        path = self.path.partition("?")[0]
+        if not self._allowed and path not in OPEN:
             return 403, self.error_content_type, REFUSED
         site = self.headers.get("Sec-Fetch-Site", "none")  # browsers set it; no page can change it
         if path == EXPLAIN and site not in ("none", "same-origin"):
             return 403, self.error_content_type, REFUSED_SITE
         return self.server.pages.answer(self.path, self.headers.get("Accept", ""))
+
+    @property
+    def _allowed(self) -> bool:
+        return self.server.hosts.allows(self.headers.get("Host"))
+
+    def _asked(self) -> Answer | None:
+        """Return the answer to a posted question; None: the client sent less than it promised.
+
+        Only a client with the token makes the server read, and at most `BODY_BYTES_MAX`.
+        """
+        pages = self.server.pages
+        path, _, query = self.path.partition("?")
+        if path != QUERY:
+            return 405, self.error_content_type, b"POST is for /query only\n"
+        if not self._allowed:
+            return 403, self.error_content_type, REFUSED
+        refused = pages.refused(self.headers.get("Authorization"))
+        if refused is not None:
+            return refused
+        lengths = self.headers.get_all("Content-Length", [])
+        if len(lengths) != 1 or not re.fullmatch("[0-9]{1,9}", lengths[0]):
+            return 411, self.error_content_type, b"send one Content-Length, and no chunks\n"
+        if (length := int(lengths[0])) > BODY_BYTES_MAX:
+            return 413, self.error_content_type, f"at most {BODY_BYTES_MAX:,} bytes\n".encode()
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return None
+        self.server.heard(self.connection)
+        return pages.queried(query, self.headers.get("Content-Type", ""), body)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Write nothing: a probe every few seconds would flood the log."""

@@ -1,12 +1,14 @@
 """The pages by path: metrics, probes, the status as JSON, and a page for people. No sockets here.
 
-No page queries the broker or the index; it shows what the loop last reported. The exception is
-``/explain``, which runs a command.
+No page queries the broker or the index; it shows what the loop last reported. The exceptions are
+``/explain`` and ``/query``, which run a command.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from importlib.resources import files
 from math import isnan
 from typing import Any
@@ -14,11 +16,14 @@ from typing import Any
 import streamfilter
 from streamfilter import monitoring
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.web.explaining import Explainer
 from streamfilter.monitoring.web.history import History
+from streamfilter.monitoring.web.questions import BUSY, Questions, Reply
 from streamfilter.monitoring.web.showcase import Showcase, Shown
 from streamfilter.process.health import Health, instance
 from streamfilter.process.logs import MASKER
+from streamfilter.stops import ConfigError
+
+logger = logging.getLogger("streamfilter.http")
 
 Answer = tuple[int, str, bytes]  # status code, content type, body
 
@@ -26,6 +31,8 @@ OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 """Pages without texts and ids: they answer under any host name, for probes and scrapes."""
 EXPLAIN = "/explain"
 """Runs a command: it is answered to the page itself, not to a page of another site."""
+QUERY = "/query"
+"""Runs a command: it is answered to programs with the token."""
 STATIC = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -41,7 +48,7 @@ class Pages:
     metrics: Metrics
     showcase: Showcase = field(default_factory=Showcase)
     shown: Shown = field(default_factory=Shown)
-    explainer: Explainer = field(default_factory=Explainer)
+    questions: Questions = field(default_factory=Questions)
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +68,7 @@ class Pages:
         """Return the answer for *path*; only ``/explain`` reads its query string."""
         path, _, query = path.partition("?")
         if path == EXPLAIN:
-            return _json(*self.explainer.asked(query))
+            return self._counted(self.questions.explained(query))
         if path in STATIC:
             name, content_type = STATIC[path]
             return 200, content_type, files(monitoring).joinpath("page", name).read_bytes()
@@ -70,6 +77,41 @@ class Pages:
             known = sorted([*STATIC, *self._table, EXPLAIN])
             return _json(404, {"error": "no such page", "pages": known})
         return page(accept)
+
+    def refused(self, authorization: str | None) -> Answer | None:
+        """Return why a client with this header may not ask `QUERY`; None: it may."""
+        tokens = self.questions.tokens
+        if tokens is None:
+            off = "programs may not ask here; http.query turns it on"
+            return self._counted((HTTPStatus.NOT_FOUND, {"error": off}))
+        try:
+            if tokens.accepts(authorization):
+                return None
+        except ConfigError as error:  # the path of the file is not for those without the token
+            logger.warning("%s", error)
+            away = "the token cannot be read here; the log has the reason"
+            return self._counted((HTTPStatus.SERVICE_UNAVAILABLE, {"error": away}))
+        wanted = "send the header Authorization: Bearer TOKEN, with that of http.query_token_file"
+        return self._counted((HTTPStatus.UNAUTHORIZED, {"error": wanted}))
+
+    def queried(self, query: str, content_type: str, body: bytes) -> Answer:
+        """Return the near-duplicates of *body*, and how far the index is behind the input."""
+        code, answer = self.questions.queried(query, content_type, body)
+        status = self.health.status
+        lag = status.lag.values()
+        answer |= {
+            "state": status.state,
+            "lag_records": sum(lag) if lag else None,
+            "restore_remaining_records": status.restore_remaining,
+        }
+        return self._counted((code, answer))
+
+    def _counted(self, reply: Reply) -> Answer:
+        code, answer = reply
+        results = {HTTPStatus.OK: "answered", HTTPStatus.SERVICE_UNAVAILABLE: "failed"}
+        result = "busy" if answer.get("error") == BUSY else results.get(HTTPStatus(code), "refused")
+        self.metrics.count("questions_total", result)
+        return _json(code, answer)
 
     def _scrape(self, accept: str) -> Answer:
         content_type, body = self.metrics.expose(accept)

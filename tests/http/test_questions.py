@@ -1,4 +1,4 @@
-"""The page's question "why was it withheld?": the command's own answer, within bounds."""
+"""Questions over HTTP: the answers are those of the commands, within bounds."""
 
 import json
 import subprocess
@@ -11,24 +11,33 @@ import pytest
 
 from streamfilter import Deduplicator
 from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.web import explaining
-from streamfilter.monitoring.web.explaining import Explainer
+from streamfilter.monitoring.web import http, questions
 from streamfilter.monitoring.web.http import Server
 from streamfilter.monitoring.web.pages import Pages
+from streamfilter.monitoring.web.questions import Questions
 from streamfilter.process.health import Health
 from tests.http.test_server import ask
+
+
+@pytest.fixture
+def no_hurry(monkeypatch):
+    """A machine that is busy with other things: a command may take longer than a person waits."""
+    monkeypatch.setattr(questions, "SECONDS_MAX", 300.0)
+    monkeypatch.setattr(http, "REQUEST_SECONDS_MAX", 300.0)
+
 
 HOSTILE = "--against=\"'><script>alert(1)</script> $(touch pwned) `id` \u202e \n %00"
 WORDS = "the old mill by the river was sold to a young family from the city"
 
 
+@pytest.mark.usefixtures("no_hurry")
 def test_the_answer_is_that_of_the_command_and_ids_are_only_ids(tmp_path):
     with Deduplicator(tmp_path / "memory", threshold=0.8) as stories:
         for each in ("a", HOSTILE):
             stories.add(each, f"{WORDS} on monday")
-    explainer = Explainer([f"--state={tmp_path / 'memory'}"])
+    asker = Questions([f"--state={tmp_path / 'memory'}"])
     health = Health()
-    pages = Pages(health, Metrics(health), explainer=explainer)
+    pages = Pages(health, Metrics(health), questions=asker)
     with Server("127.0.0.1", 0, pages=pages) as server:
         code, _, body = ask(server, "/explain?id=" + quote(HOSTILE))
         assert code == 200
@@ -45,64 +54,66 @@ def test_the_answer_is_that_of_the_command_and_ids_are_only_ids(tmp_path):
     "query", ["", "id=", "ids=a", "id=%00", "id=%ff", "id=a&id=b", "id=" + "x" * 2_001, "id"]
 )
 def test_what_is_no_id_starts_no_command(query, monkeypatch):
-    monkeypatch.setattr(explaining, "_ended", None)
-    assert Explainer(["--config=x"]).asked(query)[0] == 400
-    assert Explainer().asked("id=a")[0] == 404  # a process without a configuration
+    monkeypatch.setattr(questions, "_ended", None)
+    assert Questions(["--config=x"]).explained(query)[0] == 400
+    assert Questions().explained("id=a")[0] == 404  # a process without a configuration
 
 
 def test_a_question_is_bounded_in_memory_and_a_killed_one_leaves_no_file(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     greedy = "import os, time; time.sleep(.5); x = bytearray(1 << 30); print('it fits')"
-    code, output = explaining._ended([sys.executable, "-c", greedy])
+    monkeypatch.setattr(questions, "SECONDS_MAX", 60.0)
+    code, output = questions._ended([sys.executable, "-c", greedy])
     assert (code, b"MemoryError" in output) == (1, True)
     kept = 'touch "$TMPDIR/view"; cat /proc/$$/oom_score_adj; exec sleep 60'
-    monkeypatch.setattr(explaining, "SECONDS_MAX", 2.0)
-    assert explaining._ended(["sh", "-c", f"sleep .5; {kept}"]) == (-9, b"1000\n")
+    monkeypatch.setattr(questions, "SECONDS_MAX", 6.0)
+    assert questions._ended(["sh", "-c", f"sleep .5; {kept}"]) == (-9, b"1000\n")
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(explaining, "_ended", lambda command: (70, b"Traceback"))
-    assert "512 MiB; this command" in Explainer.of([], []).asked("id=a")[1]["error"]
+    monkeypatch.setattr(questions, "_ended", lambda *_: (70, b"Traceback"))
+    assert "512 MiB; this command" in Questions.of([], []).explained("id=a")[1]["error"]
 
 
 def test_a_question_of_a_process_with_lower_limits_and_priority_keeps_them():
     asked = "import os, resource, time; time.sleep(.5); print(os.nice(0))"
     asked += "; print(resource.getrlimit(resource.RLIMIT_DATA)[1])"
     asker = (
-        "import os, resource, sys; from streamfilter.monitoring.web.explaining import _ended; "
+        "import os, resource, sys; from streamfilter.monitoring.web import questions; "
+        "questions.SECONDS_MAX = 60; "
         "os.nice(15); resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28)); "
-        f"print(_ended([sys.executable, '-c', {asked!r}]))"
+        f"print(questions._ended([sys.executable, '-c', {asked!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", asker], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == str((0, f"15\n{1 << 28}\n".encode()))
 
 
 def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):
-    explainer = Explainer.of([], [])
-    monkeypatch.setattr(explaining, "SECONDS_MAX", 0.3)
-    assert len(explaining._ended(["yes"])[1]) == explaining.ANSWER_BYTES_MAX
-    assert explaining._ended(["sh", "-c", "exec sleep 60"]) == (-9, b"")
+    asker = Questions.of([], [])
+    monkeypatch.setattr(questions, "SECONDS_MAX", 0.3)
+    assert len(questions._ended(["yes"])[1]) == questions.ANSWER_BYTES_MAX
+    assert questions._ended(["sh", "-c", "exec sleep 60"]) == (-9, b"")
     for output, expected in {
-        b"x" * explaining.ANSWER_BYTES_MAX: {"answer": "x" * explaining.ANSWER_BYTES_MAX + " …"},
+        b"x" * questions.ANSWER_BYTES_MAX: {"answer": "x" * questions.ANSWER_BYTES_MAX + " …"},
         b"so far": {
             "error": "it was not found within 0.3 s and 512 MiB; this command looks further:\n"
             "streamfilter explain --id='a b'"
         },
     }.items():
-        monkeypatch.setattr(explaining, "_ended", lambda command, output=output: (-9, output))
-        assert explainer.asked("id=a%20b") == (200, expected)
+        monkeypatch.setattr(questions, "_ended", lambda *_, output=output: (-9, output))
+        assert asker.explained("id=a%20b") == (200, expected)
 
     asked, proceed = threading.Event(), threading.Event()
 
-    def slow(command):
+    def slow(command, body):
         asked.set()
         proceed.wait(60)
         return 0, b"done"
 
-    monkeypatch.setattr(explaining, "_ended", slow)
-    first = threading.Thread(target=explainer.asked, args=["id=a"])
+    monkeypatch.setattr(questions, "_ended", slow)
+    first = threading.Thread(target=asker.explained, args=["id=a"])
     first.start()
     assert asked.wait(60)
-    assert explainer.asked("id=a")[0] == 503
+    assert asker.explained("id=a")[0] == 503
     proceed.set()
     first.join()
-    assert explainer.asked("id=a") == (200, {"answer": "done"})
+    assert asker.explained("id=a") == (200, {"answer": "done"})
