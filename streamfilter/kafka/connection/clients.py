@@ -12,6 +12,7 @@ operator may not set.
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -256,14 +257,26 @@ def _refuse_without_token(config: Config) -> None:
     )
 
 
+def _any_token(_: str) -> tuple[str, float]:
+    """Return what is no token, for clients that never send it: they wait for one when made."""
+    return "none", time.time() + 3_600
+
+
 def validate_properties(config: Config) -> list[Problem]:
-    """Return the properties that librdkafka refuses: each client is created once, offline."""
+    """Return the properties that librdkafka refuses: each client is created once, offline.
+
+    No program is run for a token: these clients connect to nothing.
+    """
+    oauth = config.kafka.oauth.model_copy(update={"command": None})
+    kafka = config.kafka.model_copy(update={"oauth": oauth})
+    still = config.model_copy(update={"kafka": kafka})
+    tokens = {} if config.kafka.oauth.command is None else {"oauth_cb": _any_token}
     sizes = Sizes(message=1_000_000, batch=1_000_000)
-    producing = producer_properties(config, transactional_id="check", sizes=sizes)
+    producing = producer_properties(still, transactional_id="check", sizes=sizes)
     attempts: tuple[Callable[[], Consumer | Producer], ...] = (
-        lambda: consumer(config, ownership_properties(config)),
-        lambda: consumer(config, data_properties(config)),
-        lambda: producer(config, producing),
+        lambda: consumer(still, ownership_properties(still) | tokens),
+        lambda: consumer(still, data_properties(still) | tokens),
+        lambda: producer(still, producing | tokens),
     )
     refused: list[Problem] = []
     for construct in attempts:

@@ -213,3 +213,15 @@ def test_a_program_without_a_token_ends_a_verb_with_75_and_what_it_said(embedded
     assert cli.main(["peek", "--config", str(configuration)]) == ExitCode.TEMPORARY
     said = capsys.readouterr().err
     assert "kafka.oauth.command gives no token: ended with 4: no credentials" in said
+
+
+def test_a_check_without_the_brokers_runs_no_program_for_a_token(tmp_path, capsys):
+    ran = tmp_path / "ran"
+    settings = (
+        "kafka.common={security.protocol: sasl_plaintext, sasl.mechanism: OAUTHBEARER}",
+        f"kafka.oauth.command=[touch, {ran}]",
+        f"index.path={tmp_path / 'state'}",
+    )
+    given = [part for each in settings for part in ("--set", each)]
+    assert cli.main(["check", *given]) == ExitCode.OK, capsys.readouterr()
+    assert not ran.exists()
