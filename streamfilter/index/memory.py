@@ -1,6 +1,6 @@
 """The index in this process's memory: `RocksIndex` on a sorted dictionary for each family."""
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
@@ -40,18 +40,31 @@ class MemoryIndex(RocksIndex):
 @dataclass(frozen=True, slots=True)
 class _Family:
     rows: dict[bytes, bytes] = field(default_factory=dict)
-    names: list[bytes] = field(default_factory=list)  # the keys of the rows; they rise
+    _names: list[bytes] = field(default_factory=list)  # the keys of the rows; they rise
+    _fresh: list[bytes] = field(default_factory=list)  # keys that are not among them yet
 
     def put(self, name: bytes, value: bytes) -> None:
         if name not in self.rows:
-            insort(self.names, name)
+            self._fresh.append(name)
         self.rows[name] = value
 
+    @property
+    def names(self) -> list[bytes]:
+        """Return the keys, rising. Fresh ones nearly all go to a few places: the pages of runs."""
+        self._fresh.sort()
+        while self._fresh:
+            place = bisect_left(self._names, self._fresh[-1])
+            first = bisect_left(self._fresh, self._names[place - 1]) if place else 0
+            self._names[place:place] = self._fresh[first:]
+            del self._fresh[first:]
+        return self._names
+
     def delete(self, begin: bytes, end: bytes) -> None:
-        low, high = bisect_left(self.names, begin), bisect_left(self.names, end)
-        for name in self.names[low:high]:
+        names = self.names
+        low, high = bisect_left(names, begin), bisect_left(names, end)
+        for name in names[low:high]:
             del self.rows[name]
-        del self.names[low:high]
+        del names[low:high]
 
 
 class MemoryDatabase(Database):
@@ -108,8 +121,9 @@ class _MemoryCursor(Cursor):
         self._family = family
 
     def at_or_before(self, key: bytes) -> tuple[bytes, bytes] | None:
-        place = bisect_right(self._family.names, key)
-        name = self._family.names[place - 1] if place else None
+        names = self._family.names
+        place = bisect_right(names, key)
+        name = names[place - 1] if place else None
         return None if name is None else (name, self._family.rows[name])
 
     def beginning_with(self, prefix: bytes, most: int, start: bytes = b"") -> list[bytes]:
