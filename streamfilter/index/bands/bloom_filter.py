@@ -17,7 +17,7 @@ half the size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -138,9 +138,9 @@ def together(filters: Sequence[BloomFilter | None], keys: U64) -> Flags:
     return answer
 
 
-def passing(filters: Sequence[BloomFilter | None]) -> float:
-    """Return the expected share of unwritten keys that pass at least one of *filters*."""
-    return 1 - prod(0.0 if each is None else 1 - each.pass_rate for each in filters)
+def passing(rates: Iterable[float]) -> float:
+    """Return the share of unwritten keys that pass at least one of the filters with these rates."""
+    return 1 - prod(1 - rate for rate in rates)
 
 
 def pass_rate_of(size: int, keys: int) -> float:

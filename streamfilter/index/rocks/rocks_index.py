@@ -174,7 +174,7 @@ class RocksIndex(StoredIndex):
             **({"front-density": bits / written} if written else {}),
             "front-bytes": float(sum(each.words.nbytes for each in made)),
             "front-keys": float(sum(each.keys for each in made)),
-            "front-pass-rate": passing(filters),
+            "front-pass-rate": passing(each.pass_rate if each else 1.0 for each in filters),
         }
 
     def _oldest_timestamp(self) -> int:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
-from streamfilter.index.bands.bloom_filter import BLOCK_BYTES, WORD_BYTES, pass_rate_of
+from streamfilter.index.bands.bloom_filter import BLOCK_BYTES, WORD_BYTES, pass_rate_of, passing
 from streamfilter.index.bands.run_rows import RunInfo
 from streamfilter.index.rocks.paged_run import PagedRun
 
@@ -27,8 +26,7 @@ class FilterSizes:
         """Return what the stored filters of *runs* take and let pass with at most *bytes_max*."""
         sizes = fitted([run.words * WORD_BYTES for run in runs], bytes_max)
         keys = [run.keys for run in runs]
-        passed = prod(1 - pass_rate_of(*each) for each in zip(sizes, keys, strict=True))
-        return cls(sum(keys), sum(sizes), 1 - passed)
+        return cls(sum(keys), sum(sizes), passing(map(pass_rate_of, sizes, keys)))
 
 
 def fitted(sizes: Sequence[int], bytes_max: int) -> list[int]:

@@ -25,7 +25,7 @@ from streamfilter.index.bands.run_rows import (
 from streamfilter.index.bands.sorted_run import SortedRun, newest, packed
 from streamfilter.index.format import Entries
 from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.paged_run import PagedRun, filter_rows
+from streamfilter.index.rocks.paged_run import PagedRun, StoredRows, filter_rows
 
 KEY_BITS = 64
 
@@ -102,6 +102,16 @@ class Merge:
     @property
     def complete(self) -> bool:
         return self._next == 1 << self.bits
+
+    @property
+    def from_memory(self) -> bool:
+        """Return whether it writes the full run in memory."""
+        return isinstance(self.sources[0], SortedRun)
+
+    @property
+    def from_rows(self) -> bool:
+        """Return whether it converts rows of format 2."""
+        return isinstance(self.sources[0], StoredRows)
 
     def put_piece(self, entries: Entries, keys: float) -> None:
         """Put the rows of about the next *keys* keys; `written` takes note of them."""

@@ -161,7 +161,7 @@ class WindowRuns:
 
     def _perhaps_a_row(self, keys: U64) -> Flags:
         for merge in self._merges:
-            if isinstance(merge.sources[0], StoredRows) and merge.filter is not None:
+            if merge.from_rows and merge.filter is not None:
                 unread = min(merge.bound, (1 << 64) - 1)  # before the filter: see `Layers`
                 return together([merge.filter], keys) | (keys >= np.uint64(unread))
         return np.ones(keys.shape, np.bool_)
@@ -223,9 +223,9 @@ class WindowRuns:
         layers = self._layers
         for merge in done:
             layers = _published(layers, merge)
-            if self._sealed is not None and merge.sources[0] is self._sealed.run:
+            if merge.from_memory and self._sealed is not None:
                 entries.delete(self._family, self._sealed.names)
-        merges = tuple(m.info for m in going if not isinstance(m.sources[0], SortedRun))
+        merges = tuple(merge.info for merge in going if not merge.from_memory)
         if done or merges or self._gave_up:
             runs = tuple(run.info for run in layers.paged)
             directory = Directory(runs, layers.rows is not None, merges)
@@ -237,10 +237,10 @@ class WindowRuns:
         """Note that the write with everything that was put is in the database."""
         staged, self._staged = self._staged, _Staged([], [], Layers(), [])
         self._gave_up = False
-        removed, sealed = bool(self._dead), self._sealed.run if self._sealed else None
+        removed = bool(self._dead)
         for merge in staged.going:
             merge.written()
-        if any(each.sources[0] is sealed for each in staged.done):
+        if any(merge.from_memory for merge in staged.done):
             self._sealed = None
         self._merges, self._dead, self._layers = staged.going, staged.dead, staged.layers
         for name, run in staged.changed:
@@ -314,15 +314,9 @@ def _new_run(memory: Memory | None) -> OpenRun:
 
 def _pass_kill_points(staged: _Staged, *, removed: bool) -> None:
     for merge in staged.going:
-        if isinstance(merge.sources[0], SortedRun):
-            kill_point("run.piece")
-        else:
-            kill_point("merge.piece")
+        kill_point("run.piece" if merge.from_memory else "merge.piece")
     for merge in staged.done:
-        if isinstance(merge.sources[0], SortedRun):
-            kill_point("run.listed")
-        else:
-            kill_point("merge.listed")
+        kill_point("run.listed" if merge.from_memory else "merge.listed")
     if removed:
         kill_point("merge.removed")
 
@@ -341,17 +335,16 @@ def _filter_of(
 
 def _quota(merge: Merge, keys: int, *, late: bool) -> float:
     """Return how many keys *merge* moves with a write of *keys*; *late*: all of a full run."""
-    source = merge.sources[0]
-    if isinstance(source, StoredRows):
+    if merge.from_rows:
         return max(PACE * keys, ROWS_AT_ONCE)
-    return len(source) if late and isinstance(source, SortedRun) else PACE * keys
+    return len(merge.sources[0]) if late and merge.from_memory else PACE * keys
 
 
 def _published(layers: Layers, merge: Merge) -> Layers:
     """Return *layers* with the run of a complete *merge* in the place of its sources."""
-    if isinstance(merge.sources[0], SortedRun):
+    if merge.from_memory:
         return replace(layers, paged=(merge.run(), *layers.paged))
-    if isinstance(merge.sources[0], StoredRows):
+    if merge.from_rows:
         merge.level = max(merge.level, *(run.info.level for run in layers.paged), 0)
         return replace(layers, paged=(*layers.paged, merge.run()), rows=None)
     sources = {id(source) for source in merge.sources}
