@@ -313,6 +313,16 @@ def test_filters_are_halved_until_they_fit_and_are_whole_again_with_more_memory(
     index.close()
 
 
+def test_a_few_new_keys_unpack_no_page(tmp_path: Path, monkeypatch: Any) -> None:
+    """Half of what a key that only passes the filter cost was to unpack its page."""
+    in_pages(tmp_path / "state").close()
+    index = opened(tmp_path / "state", front_bytes=0)  # all keys are looked for in all runs
+    monkeypatch.setattr(paged_run, "unpacked", lambda rows: pytest.fail("a page was unpacked"))
+    fresh = np.sort(np.random.default_rng(7).integers(0, 1 << 64, paged_run.FEW, np.uint64))
+    assert not any(len(run.find(fresh)[0]) for run in runs_of(index).paged)
+    index.close()
+
+
 def sizes_of(index: Any) -> list[int]:
     return [run.filter.words.nbytes if run.filter else 0 for run in runs_of(index).paged]
 

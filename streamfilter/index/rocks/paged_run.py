@@ -22,6 +22,7 @@ from streamfilter.index.rocks.database import Database
 from streamfilter.similarity.columns import U64, distinct
 
 ROW_BYTES_MAX = 32  # of nearly all rows of format 2
+FEW = 16  # keys whose bytes are searched for in their pages, before these are unpacked
 NO_LISTS = Lists(*np.zeros((3, 0), np.int64))
 
 
@@ -51,18 +52,23 @@ class PagedRun:
             return held, NO_LISTS
         asked = keys[held]
         pages = distinct((asked >> np.uint64(64 - self.bits)).astype(np.int64))
-        run = self._pages(page_names(self.info.number, pages))
+        rows = self._rows(page_names(self.info.number, pages))
+        # Most of a few keys have only passed the filter. To see that costs less than to unpack.
+        if len(asked) <= FEW and not any(
+            key in row for key in asked.astype("<u8").view("V8").tolist() for row in rows
+        ):
+            return held[:0], NO_LISTS
+        run = unpacked(rows)
         found, places = run.find(asked)
         return held[found], run.lists(places)
 
     def between(self, begin: int, end: int) -> SortedRun:
         shift = 64 - self.bits
         pages = np.arange(begin >> shift, (end - 1 >> shift) + 1)
-        return self._pages(page_names(self.info.number, pages)).between(begin, end)
+        return unpacked(self._rows(page_names(self.info.number, pages))).between(begin, end)
 
-    def _pages(self, names: list[bytes]) -> SortedRun:
-        values = self.store.get(self.family, names)
-        return unpacked([value for value in values if value is not None])
+    def _rows(self, names: list[bytes]) -> list[bytes]:
+        return [row for row in self.store.get(self.family, names) if row is not None]
 
     def load_filter(self) -> None:
         """Read the filter from the database, or raise `IndexDamaged`."""
@@ -71,8 +77,7 @@ class PagedRun:
 
     def filter_words(self, count: int) -> U64:
         """Return the words of the filter's first *count* rows, or raise `IndexDamaged`."""
-        names = filter_names(self.info.number, self.info.words)[:count]
-        rows = [row for row in self.store.get(self.family, names) if row is not None]
+        rows = self._rows(filter_names(self.info.number, self.info.words)[:count])
         words = np.frombuffer(b"".join(rows), "<u8").astype(np.uint64)
         if len(words) != min(self.info.words, count * FILTER_WORDS):
             raise IndexDamaged(f"{self.store.path}: a filter of its buckets is not whole")
@@ -137,6 +142,8 @@ class Layers:
                 asked = np.delete(asked, hits)
         for each in (*self.paged, *((self.rows,) if self.rows is not None else ())):
             asked = np.flatnonzero(left)
+            if not len(asked):
+                break
             hits, lists = each.find(keys[asked])
             if len(hits):
                 found.append((asked[hits], lists))
