@@ -10,8 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamfilter.backup.index_target import IndexTarget
-from streamfilter.backup.targets import store_at
 from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
@@ -31,6 +29,7 @@ from streamfilter.stops import ConfigError, Problem
 from streamfilter.workers.crew import Crew
 
 if TYPE_CHECKING:
+    from streamfilter.backup.index_target import IndexTarget
     from streamfilter.documents.codecs.registry import Registry
     from streamfilter.documents.codecs.registry_calls import Access
 
@@ -259,6 +258,9 @@ def backups_for(config: Config, path: Path, name: str) -> IndexTarget | None:
     given = config.index.backup
     if given.target is None:
         return None
+    from streamfilter.backup.index_target import IndexTarget
+    from streamfilter.backup.targets import store_at
+
     store_at(given.target)
     every = given.every.total_seconds()
     return IndexTarget(given.target, path, name, config.finds_ids, every, given.keep, given.rate)

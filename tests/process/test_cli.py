@@ -213,7 +213,8 @@ def test_filter_brings_no_library_that_a_filter_of_texts_does_not_need(tmp_path)
         "main(['filter', 'in.jsonl', *'--shingle char:5 --threshold .5'.split(), "
         "'--unique', 'once.jsonl', '--duplicates', 'again.jsonl']);"
         "print([m for m in ('rapidfuzz', 'confluent_kafka', 'prometheus_client', 'xml', 'yaml',"
-        " 'ssl', 'numpy.ma', 'difflib', 'subprocess', 'multiprocessing') if m in sys.modules])"
+        " 'ssl', 'numpy.ma', 'difflib', 'subprocess', 'multiprocessing', 'streamfilter.backup')"
+        " if m in sys.modules])"
     )
     command = [sys.executable, "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
