@@ -1,9 +1,9 @@
 """What did a change cost? `python -m tests.bench.versions COMMIT --rounds 14 --json FILE`.
 
 An earlier commit and the present tree run in turns on the same records, from one Kafka topic to
-fresh ones. Broker and filter have a core each. The machine is never quiet, so the answer is the
-median of the ratios within each round. It is printed for the rate and the filter's processor time,
-beside the best of each.
+fresh ones. Then each restores its index from its changelog. Broker and filter have a core each. The
+machine is never quiet, so the answer is the median of the ratios within each round. It is printed
+for the rate, the filter's processor time and the restore, beside the best of each.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any
 from deploy.local.real import RealKafka
 from streamfilter.bench import texts
 from streamfilter.bench.machine import cores, machine, versions
-from streamfilter.bench.measure import Measured, ratios
+from streamfilter.bench.measure import Measured
 from tests.bench.service import MeasuredRun, Route
 
 HERE = Path(__file__).parents[2]
@@ -62,10 +62,10 @@ def _tree(commit: str, path: Path) -> Iterator[Path]:
 
 def _in_turns(
     earlier: Path, rounds: int, documents: Sequence[str], directory: Path
-) -> dict[str, list[MeasuredRun]]:
-    """Run both *rounds* times; every other round goes backwards."""
+) -> dict[str, list[tuple[MeasuredRun, float]]]:
+    """Run both *rounds* times, and restore; every other round goes backwards."""
     trees = {"earlier": earlier, "now": HERE}
-    runs: dict[str, list[MeasuredRun]] = {name: [] for name in trees}
+    runs: dict[str, list[tuple[MeasuredRun, float]]] = {name: [] for name in trees}
     with cores(1):
         kafka = RealKafka(1)
         kafka.start()
@@ -75,30 +75,39 @@ def _in_turns(
             for name in list(trees)[:: 1 if number % 2 else -1]:
                 os.environ["PYTHONPATH"] = str(trees[name])
                 with cores(0):
-                    runs[name].append(route.filter())
-                print(f"{number:3} {name:8}{runs[name][-1].rate:8,.0f} records/s", flush=True)
+                    run, restored = route.filter(), route.restore()
+                runs[name].append((run, restored))
+                print(f"{number:3} {name:8}{run.rate:8,.0f} records/s, restores {restored:8,.0f}",
+                      flush=True)  # fmt: skip
     finally:
         kafka.close()
     return runs
 
 
-def _told(options: argparse.Namespace, runs: dict[str, list[MeasuredRun]]) -> dict[str, Any]:
-    rates = {name: [run.rate for run in moved] for name, moved in runs.items()}
-    costs = {name: [run.processor_us for run in moved] for name, moved in runs.items()}
-    seconds = {name: [1 / rate for rate in each] for name, each in rates.items()}
-    faster = ratios(seconds["now"], seconds["earlier"])
-    cheaper = Measured.of([a / b for a, b in zip(costs["now"], costs["earlier"], strict=True)])
+def _told(
+    options: argparse.Namespace, runs: dict[str, list[tuple[MeasuredRun, float]]]
+) -> dict[str, Any]:
+    rates = {name: [run.rate for run, _ in moved] for name, moved in runs.items()}
+    costs = {name: [run.processor_us for run, _ in moved] for name, moved in runs.items()}
+    restores = {name: [restored for _, restored in moved] for name, moved in runs.items()}
+
+    def ratio(figures: dict[str, list[float]]) -> Measured:
+        return Measured.of([a / b for a, b in zip(figures["now"], figures["earlier"], strict=True)])
+
     return {
         "command": f"python -m tests.bench.versions {options.commit} --rounds {options.rounds} "
         f"--records {options.records} --language {options.language} --size {options.size}",
         "machine": machine(),
         "versions": versions(),
-        "ratios": {"rate, now / earlier": faster.as_json(),
-                   "processor time, now / earlier": cheaper.as_json()},
+        "ratios": {"rate, now / earlier": ratio(rates).as_json(),
+                   "processor time, now / earlier": ratio(costs).as_json(),
+                   "restore, now / earlier": ratio(restores).as_json()},
         "best": {"rate": {name: max(each) for name, each in rates.items()},
-                 "processor us a record": {name: min(each) for name, each in costs.items()}},
+                 "processor us a record": {name: min(each) for name, each in costs.items()},
+                 "restored documents/s": {name: max(each) for name, each in restores.items()}},
         "rate": rates,
         "processor us a record": costs,
+        "restored documents/s": restores,
     }  # fmt: skip
 
 
