@@ -137,9 +137,7 @@ def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, acc
             topic=config.verdicts_topic,
             counted=lambda name, count: metrics.count(name, by=count),
             shown=lambda name, number: metrics.set(**{name: number}),
-            pending=PendingLimits(
-                config.cluster.pending, memory.index_cache + memory.memtable + memory.miss_filter
-            ),
+            pending=PendingLimits(config.cluster.pending, memory.index_cache + memory.memtable),
         ),
     )
     return edge

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import isnan, nan
 
-import numpy as np
-
-from streamfilter.index.bands.bloom_filter import pass_rate_of
+from streamfilter.index.bands.bloom_filter import pass_rate_of, passing
 from streamfilter.index.rocks.options import MIB, RECENT_BYTES, Memory
 from streamfilter.index.rocks.window_runs import BITS
 from streamfilter.matching.blocking.retention import PARTS, Retention
 from streamfilter.similarity.statistics.shape import Shape
 
-RESIDENT_MIB = {
-    10_000: 71, 100_000: 152, 1_000_000: 393, 2_000_000: 465, 5_000_000: 578, 10_000_000: 609,
-    20_000_000: 635,
-}  # fmt: skip
-"""Number of documents → resident MiB of the process, with the default memory (index.json). Only
-caches and the front grow, and all are bounded: above the last size the value stays the same."""
+PROCESS_BYTES = 60 * MIB
+"""Resident bytes of a process with an empty index."""
+
+ALLOCATED = 7 / 6
+"""Bytes that full caches and buffers take, for each of their own: the allocator's share."""
+
+MERGING = 3 / 2
+"""Most bytes of the filters, times those at rest: a merge makes the filter of a new run."""
 
 RESTORED_A_SECOND = 22_200
 """Documents a second that an empty index restores from its changelog (kafka.json)."""
@@ -59,7 +59,7 @@ class Capacity:
     restore: timedelta  # time to restore from the changelog, for a process with an empty directory
     front_passes: float
     """Share of the new keys that the front lets through to RocksDB; each costs a read."""
-    front_bytes_advised: int  # size from which on the filters grow with the index unhindered
+    front_bytes_advised: int  # with it, the filters of the index have `BITS` for each key
 
 
 def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:
@@ -75,27 +75,25 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
     each = shape.bytes_per_document(shingles=shingles)
     record = shape.record_bytes(shingles=shingles)
     keys = stored * (shape.bands + 1)  # + 1 for the fingerprint
+    front_bytes = min(memory.front_bytes, keys * BITS // 8)
     return Capacity(
         documents=documents,
         stored=stored,
         disk_bytes=stored * each,
-        memory_bytes=_resident(stored, memory),
+        memory_bytes=resident_bytes(keys, stored * each, memory),
         changelog_bytes=stored * (record + FRAME_BYTES),
         restore=timedelta(seconds=round(stored / RESTORED_A_SECOND)),
-        front_passes=_front_passes(memory.front_bytes, keys),
+        front_passes=passing([pass_rate_of(front_bytes, keys)] * FRONT_FILTERS),
         front_bytes_advised=front_bytes_for(keys),
     )
 
 
 def front_bytes_for(keys: int) -> int:
-    """Return the bytes with which the filters of an index of *keys* are as large as they become."""
+    """Return the bytes with which the filters of an index of *keys* have `BITS` for each key.
+
+    A run of more than half of the keys has fewer, 8 at least.
+    """
     return -(-(keys * BITS // 8 + FRONT_SMALLEST) // FRONT_STEP) * FRONT_STEP
-
-
-def _front_passes(front_bytes: int, keys: int) -> float:
-    """Return the share of new keys that pass at least one of the filters of *keys* in all."""
-    passing = pass_rate_of(min(front_bytes, keys * BITS // 8), keys)
-    return float(1 - (1 - passing) ** FRONT_FILTERS)
 
 
 def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float) -> float:
@@ -113,14 +111,11 @@ def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float
     return float(stored) if reached >= 1 else stored / reached * (1 + 1 / PARTS)
 
 
-def _resident(documents: int, memory: Memory) -> int:
-    """Return the resident bytes: the measured ones, plus what the bounds exceed the defaults by."""
-    sizes, seen = list(RESIDENT_MIB), list(RESIDENT_MIB.values())
-    at_default = float(np.interp(np.log(max(documents, 1)), np.log(sizes), seen)) * MIB
-    return round(at_default) + bound_of(memory) - bound_of(Memory())
+def resident_bytes(keys: int, disk_bytes: int, memory: Memory) -> int:
+    """Return the resident bytes of a process with an index of *keys* and *disk_bytes*.
 
-
-def bound_of(memory: Memory) -> int:
-    """Return the bound on the bytes of an index's caches, buffers, front and recent keys."""
-    recent = memory.run_keys * RECENT_BYTES
-    return memory.cache_bytes + memory.memtable_bytes + memory.front_bytes + recent
+    Caches, buffers and recent keys grow with the index up to their bounds, and so do the filters.
+    """
+    caches = memory.cache_bytes + memory.memtable_bytes + memory.run_keys * RECENT_BYTES
+    filters = min(memory.front_bytes, keys * BITS // 8)
+    return round(PROCESS_BYTES + ALLOCATED * min(caches, disk_bytes) + MERGING * filters)

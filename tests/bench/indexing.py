@@ -7,6 +7,8 @@ can be asked for again. The index grows in a process of its own: only then is re
 """
 
 import multiprocessing
+import os
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -34,11 +36,9 @@ from streamfilter.similarity.columns import I64, Contents, Flags, Samples, disti
 from tests.bench.judging import IDENTITY, step_of
 
 SIZES_QUICK = (2_000, 5_000)
-SIZES = (10_000, 100_000, 1_000_000)
-SIZES_LARGE = (*SIZES, 2_000_000, 5_000_000, 10_000_000, 20_000_000)
-
-FRONTED = 5_000_000
-"""Documents up to which the default front knows nearly all that is new; more are reported, too."""
+SIZES = (10_000, 100_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)
+USUAL = 1_000_000
+"""The largest size without `--large`, and the smallest whose filters are judged."""
 
 LOOK_SECONDS = 0.2
 """How late an interruption is heard."""
@@ -47,6 +47,8 @@ BATCH = 500
 COLUMNS = 17
 """16 bands and the content fingerprint."""
 SLOTS, TOKENS = 128, 150
+KILLED_BATCHES = 100
+"""Batches before a size, written by a process that is killed after them: more than a full run."""
 WINDOW = 20_000
 """Documents before a size over which its costs are taken: some flushes and compactions."""
 ASKED_BATCHES = 20
@@ -63,7 +65,8 @@ Grown = tuple[list[Row], list[str]]
 
 def run(options: Options) -> BenchResult:
     """Grow an index, in a process whose resident memory is its alone."""
-    sizes = SIZES_QUICK if options.quick else SIZES_LARGE if options.large else SIZES
+    most = options.large or USUAL
+    sizes = SIZES_QUICK if options.quick else tuple(size for size in SIZES if size <= most)
     options.say(f"growing an index to {sizes[-1]:,} documents")
     # Spawned, not forked: RocksDB does not survive a fork, and memory would be ours too.
     context = multiprocessing.get_context("spawn")
@@ -86,11 +89,12 @@ def result_of(rows: Sequence[Row], wrong: Sequence[str]) -> BenchResult:
         [Check("everything written is found, nothing else is", not wrong, "; ".join(wrong[:3]))],
         list(_targets(rows)),
         settings={"batch": BATCH, "keys a document": COLUMNS, "tokens": TOKENS, "window": WINDOW,
-                  "duplicates": DUPLICATE_SHARE},
+                  "duplicates": DUPLICATE_SHARE, "miss filter, MiB": Memory().front_bytes // MIB},
         notes=[
             "probe, write, again: processor time of the thread that calls, so not what it waits; "
             "medians, the first two over the last 20,000 documents",
             "cpu: of all threads since the line above, flushes and compactions included",
+            f"reopen: until the first answer; the killed process wrote {KILLED_BATCHES} batches",
             "disk and bands: after a close, which flushes; not compacted any further",
             "again: batches with 30 % known documents, half exact, half near (7 of 16 bands), from "
             "any time, probed and their records fetched",
@@ -102,9 +106,14 @@ def _targets(rows: Sequence[Row]) -> Iterator[Target]:
     at: dict[int, Any] = {int(str(row["documents"])): row for row in rows}
     cost = {n: row["probe (miss)"].median + row["write"].median for n, row in at.items()}
     last = at[max(at)]
-    most = min(max(at), FRONTED)
-    name = f"a miss's probe, us, at {most:,}"
-    yield Target(name, at[most]["probe (miss)"].median, 3, True)
+    for size, row in at.items():
+        if size >= USUAL:
+            yield Target(f"a miss's probe, us, at {size:,}", row["probe (miss)"].median, 4, True)
+            yield Target(f"bits a key of the filters at {size:,}", row["bits a key"], 12)
+            name = f"longest write of 500 documents, ms of its thread, up to {size:,}"
+            yield Target(name, row["longest write, ms"], 100, True)
+    late = last["reopen after a kill s"] - last["reopen s"]
+    yield Target("a start after a kill, s more than after an orderly end", late, 1, True)
     if 100_000 in at:
         yield Target("probe + write at 100 k documents, us", cost[100_000], 40, True)
         yield Target("band tables, B/doc", last["bands B/doc"], 350, True)
@@ -116,8 +125,8 @@ def _targets(rows: Sequence[Row]) -> Iterator[Target]:
     if 5_000_000 in at:
         again = {n: row["probe, 30% again"].median for n, row in at.items()}
         ratio = again[5_000_000] / again[100_000]
-        yield Target("30 % known at 5 M, times that at 100 k", ratio, 2.0, True)
-        yield Target("resident at 5 M, MiB", last["resident MiB"], 700, True)
+        yield Target("30 % known at 5 M, times that at 100 k", ratio, 1.5, True)
+        yield Target("resident at 5 M, MiB", at[5_000_000]["resident MiB"], 700, True)
 
 
 def grow(sizes: tuple[int, ...]) -> Grown:
@@ -130,8 +139,19 @@ def grow(sizes: tuple[int, ...]) -> Grown:
     ):
         path = Path(directory, "index")
         for begin, end in zip((0, *sizes), sizes, strict=False):
+            first, last = begin // BATCH, end // BATCH
+            killed = last - min(KILLED_BATCHES, (last - first) // 2)
             with closing(open_index(path, IDENTITY)) as index:
-                row = _grown(index, range(begin // BATCH, end // BATCH))
+                row = _grown(index, range(first, killed))
+            child = multiprocessing.get_context("spawn").Process(
+                target=_grow_and_die, args=(path, killed, last)
+            )
+            child.start()
+            child.join()
+            started = time.perf_counter()
+            with closing(open_index(path, IDENTITY)) as index:
+                index.probe(keys_of(0)[:1])
+                row["reopen after a kill s"] = time.perf_counter() - started
                 row["probe, 30% again"] = a_document(_ask_again(index, end, wrong))
             started = time.perf_counter()
             with closing(open_index(path, IDENTITY)) as index:
@@ -141,6 +161,12 @@ def grow(sizes: tuple[int, ...]) -> Grown:
                 row["bands B/doc"] = _bands_bytes(path) / end
             rows.append({"documents": end, **row})
     return rows, wrong
+
+
+def _grow_and_die(path: Path, first: int, last: int) -> None:
+    """Write batches, and end as a kill does: the last ones are in RocksDB's log alone."""
+    _grown(open_index(path, IDENTITY), range(first, last))
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _grown(index: RocksIndex, numbers: range) -> Row:
@@ -161,12 +187,15 @@ def _grown(index: RocksIndex, numbers: range) -> Row:
         probes.append(probed - started)
         cpu += time.process_time() - used
     last = slice(-(WINDOW // BATCH), None)
+    figures = index.usage().properties
     return {
         "probe (miss)": a_document(probes[last]),
         "write": a_document(writes[last]),
+        "longest write, ms": max(writes) * 1e3,
         "cpu of both": cpu / len(probes) / BATCH * 1e6,
         "resident MiB": memory_bytes("VmRSS") / MIB,
-        "front MiB": index.usage().properties["front_bytes"] / MIB,
+        "front MiB": figures["front_bytes"] / MIB,
+        "bits a key": figures.get("front_density", 0.0),
         "record B": float(np.mean([len(v) for v in encode_documents(documents_of(0))])),
     }
 

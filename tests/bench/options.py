@@ -9,5 +9,5 @@ from streamfilter.bench.result import Options
 class LongOptions(Options):
     """What `python -m tests.bench` gives to each benchmark."""
 
-    large: bool = False
-    """Also what takes many minutes."""
+    large: int = 0
+    """Documents of the largest index, which takes many minutes; 0: only what takes less."""

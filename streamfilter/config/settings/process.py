@@ -164,7 +164,7 @@ class ClusterSection(Section):
     and the topics `<kafka.group>.sketches` and `<kafka.group>.verdicts`, which `run` creates."""
     pending: int = Field(default=20_000, ge=100, le=1_000_000)
     """Most records of an edge that wait for their verdicts. Their bytes are bounded, too: by
-    `memory.index_cache`, `memtable` and `miss_filter` together. A full edge stops reading."""
+    `memory.index_cache` and `memtable` together. A full edge stops reading."""
 
 
 class LimitsSection(Section):
@@ -187,9 +187,10 @@ class MemorySection(Section):
     """RocksDB's block cache."""
     memtable: Size = Field(default=size("64Mi"), ge=1 << 20)
     """RocksDB's write buffers. Recent keys take up to two thirds as much in addition."""
-    miss_filter: Size = size("192Mi")
-    """Filters in RAM that recognise new keys without reading RocksDB. They grow with the index, up
-    to this bound. `plan --documents N` prints the size that N documents need."""
+    miss_filter: Size = size("768Mi")
+    """Filters in RAM that recognise new keys without reading RocksDB. They grow with the index, 36
+    bytes a document, up to this bound; a merge of large runs takes up to half more for a while. The
+    default is enough for 20 million documents. `plan --documents N` prints what N need."""
 
 
 class LogSection(Section):

@@ -34,7 +34,7 @@ class Memory:
 
     cache_bytes: int = 128 * MIB  # blocks, indexes and Bloom filters of all column families
     memtable_bytes: int = 64 * MIB  # all write buffers together
-    front_bytes: int = 192 * MIB  # the filters of all runs, as they grow; 0: none
+    front_bytes: int = 768 * MIB  # the filters of all runs, as they grow; 0: none
     share: int = 1  # how many indexes of this process share the limit of open files
     run_keys: int = RUN_KEYS_MAX  # recent keys of a window in RAM that fill a run
     fan: int = 8  # runs of a size that become one. A look-up searches up to seven of each size
