@@ -22,10 +22,13 @@ from streamfilter.index.directory.opening import open_index
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import Entries, Lists, encode_buckets
+from streamfilter.index.memory import MemoryDatabase
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import paged_run, run_merge, window_runs
+from streamfilter.index.rocks.options import RUN_KEYS_MAX, Memory
 from streamfilter.index.rocks.paged_run import PagedRun
+from streamfilter.index.rocks.run_filters import FilterSizes
 from streamfilter.index.rocks.run_merge import Merge
 from streamfilter.index.rocks.window_runs import WindowRuns
 from streamfilter.similarity.columns import Widths
@@ -338,6 +341,26 @@ def format_2(path: Path, index: Any) -> None:
     entries.put(FAMILY, [key for key, _ in rows], [value for _, value in rows])
     made._store.write(entries)
     made.close()
+
+
+def test_the_default_bound_gives_12_bits_a_key_up_to_20_million_documents() -> None:
+    """As many runs, and the same bits: runs and the bound are both smaller by the same factor."""
+    small, keys_a_document = 256, 18
+    memory = Memory(front_bytes=Memory().front_bytes // small, run_keys=RUN_KEYS_MAX // small)
+    store, rng = MemoryDatabase(ids=False), np.random.default_rng(3)
+    runs, most, step = WindowRuns(store, FAMILY, memory), 20_000_000, memory.run_keys // 4
+    bits = list[float]()
+    for written in range(0, most * keys_a_document // small, step):
+        keys, entries = np.sort(rng.integers(0, 1 << 64, step, np.uint64)), Entries()
+        runs.advance(entries, step, newest_window=True)
+        runs.add(keys)
+        runs.stage(entries, SortedRun.of(keys, np.full(step, 1 << 40, np.uint64), keys[:0]))
+        store.write(entries)
+        runs.written()
+        if written > 8 * memory.run_keys:
+            bits.append(FilterSizes.of([each.info for each in runs.paged], memory.front_bytes).bits)
+    assert len(runs.paged) > 20
+    assert 12 < min(bits) <= 16 < bits[-1] + 1 < 18, bits[-1]
 
 
 def test_rows_of_format_2_become_runs_with_the_writes(tmp_path: Path, monkeypatch: Any) -> None:
