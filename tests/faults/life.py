@@ -47,8 +47,9 @@ on."""
 CUT_SECONDS = 30
 """Until a changelog is cut off: a try that fails is repeated after 10 s."""
 READY_SECONDS = 300
-LONG_AGO = 200 * 24 * 3_600_000
-"""Milliseconds before now, when a story begins whose timestamps run faster than our clock."""
+LONG_AGO = 20 * 365 * 24 * 3_600_000
+"""Milliseconds before now, when a story begins whose timestamps run faster than our clock. A slow
+machine must not reach the present in a life: brokers refuse timestamps of the future."""
 TICK_SECONDS = 0.1
 FENCED, TEMPORARY = 76, 75
 PROTOCOLS: dict[str, Callable[[int], dict[str, str]]] = {
