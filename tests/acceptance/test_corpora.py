@@ -84,7 +84,7 @@ def test_a_file_of_real_text_is_filtered_rightly(corpus, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("corpus", "kind", "size"),
-    [("shipped.word3", "word", 3), large("reuters21578.word3", "word", 3),
+    [large("reuters21578.word3", "word", 3),
      large("tang_poems_zh.char3", "char", 3), large("kafka_commits.word3", "word", 3)],
     indirect=["corpus"],
 )  # fmt: skip

@@ -57,7 +57,7 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
             time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
 
 
-@pytest.mark.slow(40)
+@pytest.mark.long
 def test_a_kill_after_a_commit_whose_reply_was_lost_changes_nothing(quick_kafka, forge, tmp_path):
     with (
         Proxy.of(quick_kafka.nodes[0]) as proxy,

@@ -1,14 +1,11 @@
-"""Transactions before us: their markers hold offsets that no reader gets, and retention does not
-ask for readers. What was judged may go at any time, and no one stops for it.
-"""
+"""Transactions before us: their markers hold offsets that no reader gets."""
 
 import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer
 
 from streamfilter.config.loading import load_config
 from streamfilter.engine.batches.inputs import Inputs
@@ -16,14 +13,11 @@ from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.model import Positions
-from tests.kafka.story import records, texts, verdicts
-from tests.support.filter_process import FilterProcess
+from tests.kafka.story import records, texts
 from tests.support.stage import Stage
-from tests.support.topics import Input, end_offsets
+from tests.support.topics import Input
 
 SEED = 20_261_201
-SETTINGS = {"kafka": {"session_timeout": "6s", "consumer": {"group.instance.id": "one"}}}
-RECORDS = 12
 
 
 @contextmanager
@@ -60,51 +54,6 @@ def holding(stage: Stage) -> Iterator[None]:
     producer.flush(60)
     yield
     producer.abort_transaction(60)
-
-
-def remove_all(stage: Stage) -> None:
-    """Let retention remove everything from the input."""
-    ends = end_offsets(stage.bootstrap, stage.input)
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    spots = [TopicPartition(stage.input, p, end) for p, end in ends.items()]
-    for future in admin.delete_records(spots).values():
-        future.result(60)
-
-
-def told_markers(stage: Stage, process: FilterProcess) -> None:
-    """Wait until the positions are at the very end of the input, which is a marker.
-
-    A commit is answered before its markers are written: until the last stable offset is the high
-    watermark, one may still come, and `remove_all` would remove it before anybody is behind it.
-    """
-    deadline = time.monotonic() + 60
-    while _stable(stage) != end_offsets(stage.bootstrap, stage.input):
-        assert time.monotonic() < deadline, "a marker was never written"
-        time.sleep(0.05)
-    stage.drain(process, timeout_seconds=60)
-
-
-def _stable(stage: Stage) -> dict[int, int]:
-    return end_offsets(stage.bootstrap, stage.input, isolation=IsolationLevel.READ_COMMITTED)
-
-
-def test_retention_that_removed_what_was_judged_has_not_passed_us(stage):
-    """The input ends with the marker of an aborted transaction, behind a committed one."""
-    stories = records(texts(random.Random(SEED), 4 * RECORDS))
-    with upstream(stage) as transaction:
-        transaction(stories[:RECORDS])
-        transaction(stories[RECORDS : 2 * RECORDS], commit=False)
-        process = stage.start(**SETTINGS)
-        told_markers(stage, process)
-        remove_all(stage)
-        process.kill()
-        process = stage.start(**SETTINGS)
-        process.wait_for_state("running")
-        transaction(stories[2 * RECORDS :])
-        told_markers(stage, process)
-    assert process.terminate() == 0, process.with_log("did not end well")
-    judged = [*range(RECORDS), *range(2 * RECORDS, 4 * RECORDS)]
-    assert set(verdicts(stage)) == {f"d{n}" for n in judged}
 
 
 def test_a_source_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: Stage) -> None:

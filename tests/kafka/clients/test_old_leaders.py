@@ -6,6 +6,7 @@ Now and then it has none to ask any more: `test_stranded.py` tells what becomes 
 import threading
 import time
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -22,6 +23,7 @@ WAIT_SECONDS = 120.0
 """By itself the client would look again after 300 s."""
 
 
+@pytest.mark.long
 def test_offsets_are_answered_again_soon_after_a_broker_was_frozen() -> None:
     with RealKafka() as kafka:
         create_topics(kafka.bootstrap, {"changelog": 1})

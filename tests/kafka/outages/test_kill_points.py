@@ -15,10 +15,11 @@ from deploy.local.real import RealKafka
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from tests.kafka.story import (
     STATIC,
-    Settings,
     assert_as_undisturbed,
+    bytes_of,
     die_at,
     finish,
+    index_of,
     records,
     texts,
     undisturbed_run,
@@ -103,22 +104,21 @@ def test_kills_in_restore_and_while_closing_change_nothing(
     assert_as_undisturbed(stage, undisturbed)
 
 
-def test_kills_of_workers_and_of_whom_they_work_for_change_nothing(kafka, stage, tmp_path_factory):
+def test_kills_of_workers_change_nothing(embedded_stage) -> None:
     long = records([" ".join([text] * 6) for text in texts(random.Random(SEED), DOCUMENTS)])
-    batch = {"documents": 30, "latency": "10s"}  # of 60 kB: cut for two workers
-    alone: Settings = {**STATIC, "batch": {**batch, "workers": 0}}
-    beside: Settings = {**STATIC, "batch": {**batch, "workers": 2}}
-    directory = tmp_path_factory.mktemp("alone")
-    with undisturbed_run(kafka.bootstrap, directory, long, alone) as undisturbed:
+    found = []
+    for workers in (0, 2):
+        stage = embedded_stage()
+        batch = {"documents": 30, "latency": "10s", "workers": workers}  # 60 kB: cut for two
         stage.produce(long[:60])
-        die_at(stage, "index.applied:1", beside)
-        process = stage.start(**beside)
+        process = stage.start(state=f"state-{workers}", batch=batch)
         stage.drain(process)
-        workers = children_of(process.child.pid)
-        assert workers, process.with_log("has no workers")
-        for pid in workers:
+        killed = children_of(process.child.pid)
+        assert bool(killed) is bool(workers), process.with_log("has other workers")
+        for pid in killed:
             os.kill(pid, signal.SIGKILL)
         stage.produce(long[60:])
-        stage.end(process)
-        assert "a worker failed: it was killed by signal 9" in process.log.read_text()
-        assert_as_undisturbed(stage, undisturbed)
+        log = stage.end(process)
+        assert ("a worker failed: it was killed by signal 9" in log) is bool(workers)
+        found.append((bytes_of(stage), index_of(stage, f"state-{workers}")))
+    assert found[0] == found[1]

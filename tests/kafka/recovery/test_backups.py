@@ -151,10 +151,12 @@ def test_a_target_that_fails_neither_stops_the_filter_nor_a_restore(
 
 
 def test_a_store_that_never_answers_costs_the_filter_nothing(
-    stage: Stage, new_bucket: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    embedded_stage: Callable[..., Stage],
+    new_bucket: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It takes connections, and says nothing: the slowest store there is."""
-    target = new_bucket()
+    stage, target = embedded_stage(), new_bucket()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)

@@ -32,7 +32,7 @@ from streamfilter.model import DUPLICATES, Record
 from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
 from tests.support.session.forge import Forge
 from tests.support.stage import Stage
-from tests.support.topics import end_offsets, header
+from tests.support.topics import header
 
 SETTINGS: Settings = {
     "batch": {"documents": 10, "latency": "10s"},
@@ -112,25 +112,6 @@ def test_a_seeded_document_withholds_its_copies_and_the_evidence_names_the_seed(
     asked = ["query", "--config", config, STORIES[0], "-o", "json"]
     assert cli.main(asked) == 0
     assert counts(capsys)["matches"][0]["source"] == {"seed": str(path), "line": 1}
-
-
-@pytest.mark.slow(40)
-def test_a_seed_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(stage, kafka, tmp_path):
-    other = Stage(kafka.bootstrap, Path(shutil.copytree(tmp_path, tmp_path / "other")))
-    assert seed(other, archive(other), "--name", "archive") == 0
-    calm = index_of(other)
-    other.close()
-    path, config = archive(stage), stage.configuration(**SETTINGS)
-    command = [sys.executable, "-m", "streamfilter", "seed", "--config", str(config), str(path)]
-    for point in ("transaction.offsets:2", "transaction.committed:1", "index.applied:1"):
-        done = subprocess.run(
-            [*command, "--name", "archive"], env={**os.environ, VARIABLE: point}, check=False
-        )
-        assert done.returncode == -9
-    assert seed(stage, path, "--name", "archive") == 0
-    assert index_of(stage) == calm
-    ends = end_offsets(stage.bootstrap, stage.unique)
-    assert sum(ends.values()) == 0
 
 
 def of_another_service(stage: Stage) -> Stage:

@@ -33,9 +33,8 @@ from tests.support.topics import Input, create_topics, produce, read_committed
 
 STORIES = texts(random.Random(36_000), 240)
 PLAIN: Settings = {"batch": CUT, "kafka": {"session_timeout": "6s"}}
-BEFORE = ["takeover.fenced", "takeover.read", "start.assigned"] + [
-    f"transaction.{step}" for step in ("begun", "outputs", "produced", "flushed", "offsets")
-]
+BEFORE = ["takeover.fenced", "takeover.read", "start.assigned", "transaction.produced"]
+OTHERS = [f"transaction.{step}" for step in ("begun", "outputs", "flushed", "offsets")]
 """A kill there leaves the old group as it was: the transaction that takes its positions is open."""
 
 
@@ -115,8 +114,11 @@ def die_taking(stage: Stage, point: str, *, seeding: bool = False) -> None:
 @pytest.mark.slow(60)
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(BEFORE[::2], "transaction.committed"), (BEFORE[1::2], "takeover.done")],
-    ids=["even", "odd"],
+    [
+        (BEFORE, "transaction.committed"),
+        pytest.param(OTHERS, "takeover.done", marks=pytest.mark.long),
+    ],
+    ids=["short", "long"],
 )
 def test_each_record_is_judged_once_whatever_is_killed(stage: Stage, before, after) -> None:
     stage.produce(records(STORIES[:60]))
@@ -219,23 +221,10 @@ def test_the_old_group_takes_the_input_back_with_what_was_forwarded_meanwhile(st
     forwarded_once(stage)
 
 
-@pytest.mark.slow(40)
-def test_later_starts_need_nothing_of_the_old_group(stage: Stage) -> None:
-    stage.produce(records(STORIES[:40]))
-    stage.run(**PLAIN)
-    stage.produce([*records(STORIES[40:60], first=40), Input(b"no JSON")])
-    produce(stage.bootstrap, stage.unique, [Input(b"no JSON")])  # forwarded with other settings
-    log = stage.run(state="new", **new(stage, PLAIN))
-    assert f"{stage.unique}: 1 cannot be read" in log
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    admin.delete_consumer_groups([stage.group])[stage.group].result(30)
-    assert "took over from" in stage.run(state="new", **new(stage, PLAIN))
-    admin.delete_topics([stage.changelog])[stage.changelog].result(30)
-    assert "has no changelog any more" in stage.run(state="new", **new(stage, PLAIN))
-
-
 @pytest.mark.slow(60)
-@pytest.mark.parametrize("point", ["takeover.read", "transaction.offsets"])
+@pytest.mark.parametrize(
+    "point", ["transaction.offsets", pytest.param("takeover.read", marks=pytest.mark.long)]
+)
 def test_a_paused_start_takes_nothing_that_has_moved_meanwhile(stage: Stage, point: str) -> None:
     def paused(first: int) -> FilterProcess:
         """Let the old group judge, and pause a new process within its transaction."""
@@ -285,6 +274,7 @@ def test_a_group_that_was_reset_after_it_took_over_judges_nothing_again(stage: S
 
 @pytest.mark.slow(40)
 def test_the_tail_is_read_only_once_no_transaction_hides_its_end(stage: Stage) -> None:
+    """Later starts need nothing of the old group."""
     stage.produce(records(STORIES[:20]))
     stage.run(**PLAIN)
     names = {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.other"}
@@ -300,12 +290,18 @@ def test_the_tail_is_read_only_once_no_transaction_hides_its_end(stage: Stage) -
     said = stage.refused(75, state="new", **hasty)
     assert f"left a transaction open in {stage.unique}" in said
     other.abort_transaction()
-    stage.produce(records(STORIES[20:60], first=60))
-    stage.run(state="new", **new(stage, PLAIN))
-    forwarded_once(stage)
+    stage.produce([*records(STORIES[20:60], first=60), Input(b"no JSON")])
+    produce(stage.bootstrap, stage.unique, [Input(b"no JSON")])  # forwarded with other settings
+    log = stage.run(state="new", **new(stage, PLAIN))
+    assert f"{stage.unique}: 1 cannot be read" in log
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    admin.delete_consumer_groups([stage.group])[stage.group].result(30)
+    assert "took over from" in stage.run(state="new", **new(stage, PLAIN))
+    admin.delete_topics([stage.changelog])[stage.changelog].result(30)
+    assert "has no changelog any more" in stage.run(state="new", **new(stage, PLAIN))
 
 
-@pytest.mark.slow(60)
+@pytest.mark.long
 def test_input_that_is_lost_after_another_process_took_over_is_refused(stage: Stage) -> None:
     stage.produce(records(STORIES[:40]))
     stage.run(**PLAIN)

@@ -1,14 +1,12 @@
 """Two processes on one group: one works, one waits; killed, paused, sharing."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from streamfilter.engine.messages import changelog
 from streamfilter.engine.messages.changelog_header import BATCH, kind_of
 from tests.kafka.story import records, texts, verdicts
-from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.topics import Input, end_offsets, read_committed
 
@@ -17,20 +15,6 @@ SETTINGS = {
     "batch": {"documents": 25},
     "kafka": {"session_timeout": "2s", "transaction_timeout": "5s"},
 }
-
-
-def one_and_another(stage: Stage, settings: Mapping[str, Any] = SETTINGS) -> list[FilterProcess]:
-    """Start two processes; return the one that works and the one that waits."""
-    pair = [stage.start(state=name, **settings) for name in ("one", "another")]
-    for process in pair:
-        process.wait_for(
-            lambda status: status.get("state") in ("running", "standby"), what="a state"
-        )
-    pair[0].wait_for(
-        lambda _: {p.status().get("state") for p in pair} == {"running", "standby"},
-        what="one to work and one to wait",
-    )
-    return sorted(pair, key=lambda process: process.status()["state"])
 
 
 def order_of_judgement(stage: Stage) -> list[tuple[int, int]]:
@@ -60,17 +44,6 @@ def replayed(make_stage: Callable[..., Stage], stage: Stage) -> dict[str, tuple[
 
 def topics(stage: Stage) -> tuple[str, ...]:
     return stage.unique, stage.duplicates, stage.dead_letter, stage.changelog
-
-
-def test_the_standby_takes_over_at_once_after_sigterm(make_stage: Callable[..., Stage]) -> None:
-    stage = make_stage()
-    stage.produce(records(texts(random.Random(SEED + 2), 50)))
-    patient = {"session_timeout": "5m", "transaction_timeout": "5s"}
-    worker, waiting = one_and_another(stage, {**SETTINGS, "kafka": patient})
-    stage.end(worker)
-    assert "stopped; everything taken is committed" in worker.log.read_text()
-    waiting.wait_for_state("running")  # long before the session of one that left silently ends
-    assert waiting.terminate() == 0
 
 
 def test_with_scope_partition_both_work_and_each_partition_is_a_scope_of_its_own(make_stage):
