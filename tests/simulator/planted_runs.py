@@ -87,7 +87,7 @@ def a_window_comes_back_with_its_merge(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED_RUNS = (
     (the_position_is_ahead_of_the_run, "state", 1),
-    (a_run_is_lost_behind_the_position, "state", 12),
+    (a_run_is_lost_behind_the_position, "state", 1),
     (a_removal_is_missing_in_a_run, "state", 2),
-    (a_window_comes_back_with_its_merge, "state", 2),
+    (a_window_comes_back_with_its_merge, "state", 7),
 )

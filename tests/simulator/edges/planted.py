@@ -1,6 +1,6 @@
 """Bugs planted into edges and judge, to see that the oracle sees them.
 
-`test_edges.test_a_bug_planted_into_edges_or_judge_is_caught` finds each of them:
+`test_planted_bugs.py` finds each of them:
 
 | bug                                                  | function                                 |
 |------------------------------------------------------|------------------------------------------|
@@ -22,8 +22,8 @@
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,22 +33,10 @@ from streamfilter.cluster import edge, edge_start, judge, signing, waiting
 from streamfilter.cluster.acceptance import Acceptance, acceptance
 from streamfilter.cluster.ranges import VerdictRange, encode_verdicts
 from streamfilter.engine.ports import Member, Moves, Outgoing
+from tests.simulator.edges.story import EdgeStory
 from tests.simulator.edges.world import VERDICTS, EdgeWorld
+from tests.simulator.story import Planted
 from tests.simulator.world import FAULTS, OUTPUTS
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """A bug, and the checks (`oracle.py`) that may find it."""
-
-    plant: Plant
-    checks: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return self.plant.__name__
 
 
 def _worlds(
@@ -259,21 +247,24 @@ def a_retraction_is_read_and_not_carried_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(judge.SketchLog, "beside", beside)
 
 
-PLANTED = (
-    Planted(offsets_before_the_next_count, ("changelog", "stop", "stuck")),
-    Planted(a_gap_is_accepted, ("stuck", "stop", "lost", "changelog")),
-    Planted(a_repeated_range_is_judged_as_a_reread, ("stuck", "stop", "doubled")),
-    Planted(verdicts_come_with_the_next_transaction, ("stop", "stuck")),
-    Planted(each_resume_is_obeyed, ("again",)),
-    Planted(no_inquiry, ("stuck",)),
-    Planted(an_edge_starts_behind_markers, ("lost", "stuck", "stop")),
-    Planted(a_new_edge_signs_before_its_first_commit, ("stop",)),
-    Planted(a_resume_outside_of_the_opening_transaction, ("stop", "lost", "stuck")),
-    Planted(a_verdict_is_applied_twice, ("doubled", "stuck")),
-    Planted(a_lost_partition_is_kept, ("doubled", "stuck")),
-    Planted(a_zombie_is_not_fenced, ("doubled",)),
-    Planted(waiting_records_survive_a_revoke, ("doubled", "stuck", "lost")),
-    Planted(records_are_matched_by_count, ("misjudged", "lost", "doubled")),
-    Planted(a_retraction_is_lost, ("kept",)),
-    Planted(a_retraction_is_read_and_not_carried_out, ("kept",)),
+PLANTED = tuple(
+    Planted(plant, checks, seed, EdgeStory)
+    for plant, checks, seed in (
+        (offsets_before_the_next_count, ("changelog", "stop", "stuck"), 8),
+        (a_gap_is_accepted, ("stuck", "stop", "lost", "changelog"), 6),
+        (a_repeated_range_is_judged_as_a_reread, ("stuck", "stop", "doubled"), 4),
+        (verdicts_come_with_the_next_transaction, ("stop", "stuck"), 0),
+        (each_resume_is_obeyed, ("again",), 0),
+        (no_inquiry, ("stuck",), 25),
+        (an_edge_starts_behind_markers, ("lost", "stuck", "stop"), 0),
+        (a_new_edge_signs_before_its_first_commit, ("stop",), 9),
+        (a_resume_outside_of_the_opening_transaction, ("stop", "lost", "stuck"), 0),
+        (a_verdict_is_applied_twice, ("doubled", "stuck"), 0),
+        (a_lost_partition_is_kept, ("doubled", "stuck"), 4),
+        (a_zombie_is_not_fenced, ("doubled",), 9),
+        (waiting_records_survive_a_revoke, ("doubled", "stuck", "lost"), 2),
+        (records_are_matched_by_count, ("misjudged", "lost", "doubled"), 5),
+        (a_retraction_is_lost, ("kept",), 9),
+        (a_retraction_is_read_and_not_carried_out, ("kept",), 1),
+    )
 )

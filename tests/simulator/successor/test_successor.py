@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from streamfilter.tasks import restore, take_over
-from tests.simulator.story import assert_caught, run
+from tests.simulator.story import Planted, run
 from tests.simulator.successor.story import SuccessorStory
 
-QUICK, SEEDS_MAX = 40, 60
+QUICK = 40
 
 
 def test_each_record_is_judged_by_one_of_two_groups_in_any_story():
@@ -35,11 +35,13 @@ def gap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(take_over.TakingOver, "position", position)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plant", "check"),
-    [(gap, "lost"), (overlap, "doubled")],
+PLANTED = (
+    Planted(gap, ("lost",), 0, SuccessorStory),
+    Planted(overlap, ("doubled",), 0, SuccessorStory),
 )
-def test_a_planted_bug_is_caught(plant, check, monkeypatch):
-    plant(monkeypatch)
-    assert_caught(range(SEEDS_MAX), (check,), SuccessorStory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_caught(bug, monkeypatch):
+    bug.assert_caught(monkeypatch)
