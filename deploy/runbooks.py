@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 
-from deploy.kubernetes.__main__ import MANIFEST, RULES, manifest
+from deploy.kubernetes.__main__ import RULES, write
 
 BASE = "deploy/README.md"
 _LINK = re.compile(r"(?m)^(\s+runbook_url: )\S*#(\w+)$")
@@ -22,12 +22,12 @@ def linked(rules: str, base: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrite Prometheus's rules, and the manifest for the Prometheus operator."""
+    """Rewrite Prometheus's rules, the manifest for its operator, and the Helm chart."""
     if len(arguments) != 1 or not re.fullmatch(r"[^#\s]+", arguments[0]):
         print("usage: python -m deploy.runbooks URL-of-the-page (without #)", file=sys.stderr)
         return 64
     RULES.write_text(linked(RULES.read_text(encoding="utf-8"), arguments[0]), encoding="utf-8")
-    MANIFEST.write_text(manifest(), encoding="utf-8")
+    write()
     return 0
 
 

@@ -1,8 +1,13 @@
-"""Writes the PrometheusRule from the rules of deploy/prometheus: `python -m deploy.kubernetes`."""
+"""Writes what is generated here: `python -m deploy.kubernetes`.
+
+The PrometheusRule has the rules of deploy/prometheus, and the Helm chart kustomize's manifests.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from deploy.kubernetes import chart
 
 RULES = Path(__file__).parents[1] / "prometheus" / "streamfilter.rules.yml"
 MANIFEST = Path(__file__).parent / "operator" / "prometheusrule.yaml"
@@ -22,6 +27,16 @@ def manifest() -> str:
     return HEAD + "".join(f"  {line}\n" if line else "\n" for line in lines)
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Write the PrometheusRule, and then the chart, which has it."""
     MANIFEST.write_text(manifest(), encoding="utf-8")
+    for name, text in chart.files().items():
+        path = chart.CHART / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
     print(MANIFEST)
+    print(chart.CHART)

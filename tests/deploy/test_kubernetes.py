@@ -7,6 +7,7 @@ of what we use of it. Kustomization is held to the files beside it. Any other ki
 
 import json
 import re
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -36,7 +37,7 @@ CONFIGURATIONS = [BASE / CONFIGURATION, SECURED / "secured.yaml", PRODUCTION / "
 FILES = [path for path in sorted(DIRECTORY.rglob("*.yaml")) if path not in CONFIGURATIONS]
 PODMONITOR = json.loads((Path(__file__).parent / "podmonitor.schema.json").read_text())
 KUSTOMIZATION_KEYS = {"apiVersion", "kind", "labels", "configMapGenerator", "images", "resources",
-                      "components", "patches"}  # fmt: skip
+                      "components", "patches", "replacements"}  # fmt: skip
 KUSTOMIZE = {
     "Kustomization": "kustomize.config.k8s.io/v1beta1",
     "Component": "kustomize.config.k8s.io/v1alpha1",
@@ -132,7 +133,9 @@ def test_production_has_brokers_topics_and_secrets_by_values_and_a_network_polic
     given = [Path(each).name for each in container["args"] if each.startswith("/etc/")]
     assert given == [path.name for path in CONFIGURATIONS]
     assert files == {path.name: path.read_text() for path in CONFIGURATIONS}
-    assert {"name": "kafka", "secret": {"secretName": "streamfilter-kafka"}} in pod["volumes"]
+    secret = {"secretName": "streamfilter-kafka", "defaultMode": 0o440}
+    assert {"name": "kafka", "secret": secret} in pod["volumes"]
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
     (mount,) = (each for each in container["volumeMounts"] if each["name"] == "kafka")
     assert mount["readOnly"]
     config = load_config(
@@ -229,6 +232,8 @@ def test_a_cluster_is_two_judges_on_the_disks_of_the_base_and_edges_without_disk
     assert judges["volumeClaimTemplates"] == base["spec"]["volumeClaimTemplates"]
     assert judges["selector"] == base["spec"]["selector"], "it cannot be changed in place"
     assert "volumeClaimTemplates" not in edges
+    images = {each["template"]["spec"]["containers"][0]["image"] for each in (judges, edges)}
+    assert images == {f"streamfilter:{streamfilter.__version__}"}, "edges took one without a tag"
     labels = [each["selector"]["matchLabels"]["app.kubernetes.io/name"] for each in (judges, edges)]
     assert labels == ["streamfilter", "streamfilter-edge"], "a set must not own the other's pods"
     for role, spec in (("judge", judges), ("edge", edges)):
@@ -244,6 +249,21 @@ def test_a_cluster_is_two_judges_on_the_disks_of_the_base_and_edges_without_disk
     beside = {each["metadata"]["name"]: each for each in rendered(CLUSTER)
               if each["kind"] in ("Service", "PodDisruptionBudget")}  # fmt: skip
     assert beside.keys() == sets.keys()
+
+
+def test_edges_and_judges_have_the_secret_of_a_secured_cluster(tmp_path):
+    shutil.copytree(DIRECTORY, tmp_path / "kubernetes")
+    mine = {"apiVersion": KUSTOMIZE["Kustomization"], "kind": "Kustomization"}
+    mine |= {"resources": ["../kubernetes/cluster"], "components": ["../kubernetes/secured"]}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kustomization.yaml").write_text(yaml.safe_dump(mine))
+    sets = [each for each in rendered(tmp_path / "mine") if each["kind"] == "StatefulSet"]
+    assert len(sets) == 2
+    for each in sets:
+        pod = each["spec"]["template"]["spec"]
+        assert "/etc/streamfilter/secured.yaml" in pod["containers"][0]["args"]
+        assert "kafka" in {volume["name"] for volume in pod["volumes"]}
+        assert pod["securityContext"]["fsGroup"] == 10001, "or its files cannot be read"
 
 
 def test_edges_are_scraped_as_the_judges_job_and_have_its_network_policy():
