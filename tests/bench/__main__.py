@@ -29,15 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=BENCHMARKS, metavar="NAME")
     parser.add_argument("--peers", action="store_true", help="also datasketch, rensa and gaoya")
     parser.add_argument("--quick", action="store_true", help="small inputs and one round")
-    parser.add_argument(
-        "--large",
-        type=int,
-        nargs="?",
-        const=20_000_000,
-        default=0,
-        metavar="N",
-        help="also what takes many minutes: indexes of N documents [20000000]",
-    )
+    parser.add_argument("--large", type=int, nargs="?", const=20_000_000, default=0, metavar="N",
+                        help="also what takes minutes: an index of N documents")  # fmt: skip
     parser.add_argument("--repeat", type=int, help="rounds [5]")
     parser.add_argument("--text", type=Path, help="JSON Lines with a text field, measured too")
     parser.add_argument("--json", type=Path, help="save numbers, machine, versions and settings")

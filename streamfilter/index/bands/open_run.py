@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from streamfilter.index.bands.bloom_filter import BloomFilter
 from streamfilter.index.bands.sorted_run import SortedRun, newest
-from streamfilter.similarity.columns import U64
 
 OPEN_BITS = 32  # of the filter, for each key
 
@@ -35,10 +34,6 @@ class OpenRun:
 
     def whole(self) -> SortedRun:
         return newest(self.runs[::-1])
-
-    def add_keys(self, keys: U64) -> None:
-        """Add *keys*, distinct and rising, to the filter before they are written."""
-        self.filter.add(keys)
 
     def add(self, name: bytes, run: SortedRun) -> None:
         """Add what one write has changed, which row *name* holds; merge *fan* runs of a size."""

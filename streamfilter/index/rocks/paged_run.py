@@ -35,11 +35,6 @@ class PagedRun:
     info: RunInfo
     filter: BloomFilter | None = None  # None: not in memory. Every key is looked up then
 
-    @property
-    def bits(self) -> int:
-        """Return how many upper bits of a key name its page."""
-        return self.info.bits
-
     def __len__(self) -> int:
         return self.info.keys
 
@@ -51,7 +46,7 @@ class PagedRun:
         if not len(held):  # most runs hold none of a batch's new keys
             return held, NO_LISTS
         asked = keys[held]
-        pages = distinct((asked >> np.uint64(64 - self.bits)).astype(np.int64))
+        pages = distinct((asked >> np.uint64(64 - self.info.bits)).astype(np.int64))
         rows = self._rows(page_names(self.info.number, pages))
         # Most of a few keys have only passed the filter. To see that costs less than to unpack.
         if len(asked) <= FEW and not any(
@@ -63,7 +58,7 @@ class PagedRun:
         return held[found], run.lists(places)
 
     def between(self, begin: int, end: int) -> SortedRun:
-        shift = 64 - self.bits
+        shift = 64 - self.info.bits
         pages = np.arange(begin >> shift, (end - 1 >> shift) + 1)
         return unpacked(self._rows(page_names(self.info.number, pages))).between(begin, end)
 

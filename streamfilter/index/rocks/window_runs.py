@@ -115,7 +115,7 @@ class WindowRuns:
             run = unpacked([value])
             self._open.add(name, run)
             if self._memory is not None:
-                self._open.add_keys(run.keys)
+                self._open.filter.add(run.keys)
         self._arrange()
 
     def _directory(self) -> Directory:
@@ -186,7 +186,7 @@ class WindowRuns:
 
     def add(self, keys: U64) -> None:
         """Add *keys*, distinct and rising, to the filter before they are written."""
-        self._open.add_keys(keys)
+        self._open.filter.add(keys)
 
     def stage(self, entries: Entries, changed: SortedRun) -> None:
         """Put the buckets that a write has *changed*; `written` makes them visible."""
