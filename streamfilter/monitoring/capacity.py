@@ -114,8 +114,9 @@ def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float
 def resident_bytes(keys: int, disk_bytes: int, memory: Memory) -> int:
     """Return the resident bytes of a process with an index of *keys* and *disk_bytes*.
 
-    Caches, buffers and recent keys grow with the index up to their bounds, and so do the filters.
+    Caches, buffers and recent keys grow with half of the index up to their bounds, and so do the
+    filters with its keys.
     """
     caches = memory.cache_bytes + memory.memtable_bytes + memory.run_keys * RECENT_BYTES
     filters = min(memory.front_bytes, keys * BITS // 8)
-    return round(PROCESS_BYTES + ALLOCATED * min(caches, disk_bytes) + MERGING * filters)
+    return round(PROCESS_BYTES + ALLOCATED * min(caches, disk_bytes / 2) + MERGING * filters)
