@@ -90,6 +90,10 @@ def of_kills(run: dict[str, Any]) -> Figure:
     found += f"{len(run['findings'])} lost, doubled, misjudged"
     if "longest_standstill_seconds" in run:
         found += f"; {run['longest_standstill_seconds']:.0f} s without progress at most"
+    if "longest_recovery_seconds" in run:
+        share = run["processor_share_in_recovery"]
+        found += f", {run['longest_recovery_seconds']:.0f} s since the last fault, in which "
+        found += f"{share:.0%} of the processor time asked for was given"
     return Figure(f"`{run['command']}`", found, "0 lost, doubled, misjudged")
 
 

@@ -28,6 +28,7 @@ from tests.faults.judging.expected import beginning_of
 from tests.faults.judging.oracle import Finding
 from tests.faults.judging.recording import Watcher
 from tests.faults.judging.verdict import judge_stage, tasks_of
+from tests.faults.standstill import Processors, Silence
 from tests.faults.story import Story, reach_of
 from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
 from tests.faults.tally import POINTS, Tally
@@ -140,10 +141,10 @@ class Life:
         tasks = partitions if scope == "partition" else 1
         self.watcher = Watcher(self.stage, kafka.bootstrap, tasks)
         # Where no one takes brokers away, nothing may end for want of them.
-        # An edge that comes before the first judge has begun ends for want of a changelog.
-        tolerated = {FENCED, TEMPORARY} if proxies or edges else {FENCED}
+        tolerated = {FENCED, TEMPORARY} if proxies else {FENCED}
         self.supervisor = Supervisor(self.stage, lambda _: "", frozenset(tolerated))
-        self._seen, self._seen_at = 0, time.monotonic()
+        self._processors, self._seen = Processors(), 0
+        self._silent, self._undisturbed = Silence(self._processors), Silence(self._processors)
         self.hire()
         self.tasks = tasks_of(self.stage, scope, partitions, retention)
 
@@ -195,12 +196,13 @@ class Life:
         """Have as many workers as we should, by the present protocol."""
         judges = ["judge" if self.edges else ""] * self.count
         self.supervisor.hire(judges + ["edge"] * self.edges, self.settings)
-        self._seen_at = time.monotonic()
+        self.forgive()
 
     def tend(self, *, restart: bool = True) -> list[Ended]:
         """Look after the workers; note who ended, and how."""
         ended = self.supervisor.tend(restart=restart)
         for each in ended:
+            self.disturbed()
             self.tally.exits[each.code] += 1
             if each.code == KILLED:
                 self.tally.kills += 1
@@ -213,10 +215,16 @@ class Life:
                     f"{each.worker.name} ended with {each.code} ({why}):\n{each.worker.log_end()}"
                 )
                 self.find("E", "exit", told)
+        filters = (each.process for each in self.supervisor.workers if each.alive)
+        nodes = [node.pid for node in self.kafka.nodes if node.pid]
+        self._processors.look([*nodes, *(each.child.pid for each in filters if each)])
         if not self._resting:
-            self.tally.standstill = max(self.tally.standstill, self.silent_seconds)
+            tally = self.tally
+            tally.standstill = max(tally.standstill, self._silent.measured())
+            tally.recovery = max(tally.recovery, self._undisturbed.measured())
         if self.watcher.count > self._seen:
-            self._seen, self._seen_at = self.watcher.count, time.monotonic()
+            self._seen = self.watcher.count
+            self.forgive()
         return ended
 
     def find(self, letter: str, check: str, what: str) -> None:
@@ -225,11 +233,16 @@ class Life:
     @property
     def silent_seconds(self) -> float:
         """Return how long no record was committed."""
-        return time.monotonic() - self._seen_at
+        return self._silent.seconds
 
     def forgive(self) -> None:
         """Count silence from now on only: what is still wrong explains it."""
-        self._seen_at = time.monotonic()
+        self._silent.begin()
+        self._undisturbed.begin()
+
+    def disturbed(self) -> None:
+        """Count from now on how long it takes to go on after a fault."""
+        self._undisturbed.begin()
 
     def wait(self, seconds: float, until: Callable[[], object] = lambda: False) -> bool:
         """Look after the workers for so long; return True as soon as *until* is true."""
@@ -252,7 +265,7 @@ class Life:
         self.kafka.wait_until_ready(READY_SECONDS)
         self.feeder.rest()
         self._disarm()
-        self._seen_at = time.monotonic()
+        self.forgive()
         ends = end_offsets(self.kafka.bootstrap, self.stage.input)
         self._drain(sum(ends.values()))
         self.wait(CUT_SECONDS, until=self._is_cut)

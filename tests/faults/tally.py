@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.faults.standstill import Standstill
+
 ROWS = {
     1: "killed after the poll",
     2: "killed after begin",
@@ -97,8 +99,10 @@ class Tally:
     findings: list[str] = field(default_factory=list)
     records: int = 0
     """Judged by the oracle."""
-    standstill: float = 0.0
-    """Seconds: the longest time without a committed record that no fault explained."""
+    standstill: Standstill = field(default_factory=Standstill)
+    """The longest time without a committed record, while faults come one after the other."""
+    recovery: Standstill = field(default_factory=Standstill)
+    """The longest time without one since the last fault."""
 
     def count(self, name: str, rows: tuple[int, ...]) -> None:
         self.faults[name] += 1
@@ -112,13 +116,17 @@ class Tally:
         self.records += other.records
         self.findings += other.findings
         self.standstill = max(self.standstill, other.standstill)
+        self.recovery = max(self.recovery, other.recovery)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "kills": self.kills,
             "records": self.records,
             "findings": self.findings,
-            "longest_standstill_seconds": round(self.standstill, 1),
+            "longest_standstill_seconds": round(self.standstill.seconds, 1),
+            "processor_share_in_standstill": round(self.standstill.processor_share, 3),
+            "longest_recovery_seconds": round(self.recovery.seconds, 1),
+            "processor_share_in_recovery": round(self.recovery.processor_share, 3),
             "rows": {
                 str(row): {"fault": ROWS[row], "trials": self.trials[row]}
                 for row in sorted(self.trials)

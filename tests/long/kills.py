@@ -13,6 +13,10 @@ with it is one life of at least twenty retention periods. At its end disk, memor
 must be as large as in its middle (`flatness`). With `--workers` filters have two worker processes
 each, and a third of the kills are of these. With `--roles` two judges and two or three edges work
 on each stream. Edges are removed and added, and sketch ranges are deleted before they are used.
+
+After every fifth fault there is no other until a record comes out, to see how long that takes. That
+time must be at most the session timeout and 30 s, if the processes get the processor time that they
+ask for. The report says how much of it they got.
 """
 
 import argparse
@@ -41,6 +45,7 @@ from tests.faults.causes.elements import (
 from tests.faults.causes.nemesis import ARMED_SHARE, CLUSTER_FAULTS, PROCESS_FAULTS, Fault, Nemesis
 from tests.faults.causes.proxy import Proxy
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
+from tests.faults.standstill import Standstill
 from tests.faults.tally import POINTS, ROWS, Tally
 from tests.long.flatness import SMALL_SEGMENTS, Looking, grown
 from tests.support import small_runs
@@ -297,11 +302,17 @@ def _report(tally: Tally, seconds: float) -> None:
         print(f"{each['trials']:6} x row {row:>2}: {each['fault']}")
     print(
         f"{tally.kills} kills, {tally.records} records in {seconds:.0f} s; exit codes "
-        f"{told['exit_codes']}; longest standstill {tally.standstill:.0f} s; "
-        f"findings: {len(tally.findings)}"
+        f"{told['exit_codes']}; longest standstill {_said(tally.standstill)}, since the last fault "
+        f"{_said(tally.recovery)}; findings: {len(tally.findings)}"
     )
     for finding in tally.findings:
         print(finding, file=sys.stderr)
+
+
+def _said(standstill: Standstill) -> str:
+    """Return a time, and what the machine did to it."""
+    share = standstill.processor_share
+    return f"{standstill.seconds:.0f} s ({share:.0%} of the processor time asked for was given)"
 
 
 def _command(options: argparse.Namespace) -> str:

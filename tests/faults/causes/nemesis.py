@@ -33,6 +33,8 @@ AFTER_SECONDS = 1.5
 """A worker is left alone for up to this long before something happens to it."""
 STUBBORN_SECONDS = 30.0
 """A worker whose kill point does not come is struck by something else then."""
+SPARED = 5
+"""After each fifth fault there is no other until a record comes out."""
 STOP_SECONDS = 120.0
 DELETE_SECONDS = 30.0
 CLOSING_POINTS = tuple(p for p in POINTS if p.startswith("close."))
@@ -83,6 +85,9 @@ class Nemesis:
     armed_share: float = ARMED_SHARE
     _plans: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
     _counter: itertools.count[int] = field(default_factory=itertools.count)
+    _strikes: int = 0
+    _spared: int | None = None
+    """How many records had come out after a fault that no other must follow at once."""
 
     @property
     def rng(self) -> random.Random:
@@ -121,6 +126,7 @@ class Nemesis:
             if self.life.silent_seconds > PROGRESS_SECONDS:
                 self.life.find("E", "stuck", f"nothing for {PROGRESS_SECONDS} s; {self._logs()}")
             worker = self.life.owner() if time.monotonic() >= next_at else None
+            worker = None if self._spares() else worker
             if worker is not None and self._spares_sketchers():
                 self._strike(worker, SKETCHER_KILLED)
             if worker is not None and self._is_free(worker):
@@ -142,6 +148,7 @@ class Nemesis:
     def _do_what_is_due(self) -> None:
         while self._plans and self._plans[0][0] <= time.monotonic():
             heapq.heappop(self._plans)[2]()
+            self.life.disturbed()
 
     def _thaw(self) -> None:
         """Plan the waking of those that froze themselves inside a transaction."""
@@ -167,7 +174,15 @@ class Nemesis:
             return
         fault = fault or self._chosen(worker)
         if fault.strike(self, worker):
+            self.life.disturbed()
             self.life.tally.count(fault.name, fault.rows)
+            self._strikes += 1
+            if self._strikes % SPARED == 0:
+                self._spared = self.life.watcher.count
+
+    def _spares(self) -> bool:
+        """Return whether there is no fault now: it is measured how long one record takes."""
+        return self._spared is not None and self.life.watcher.count <= self._spared
 
     def _logs(self) -> str:
         return "\n".join(f"{w.name}: {w.shown()}" for w in self.life.supervisor.workers)
