@@ -144,8 +144,11 @@ class Start:
     stopping: Callable[[], bool]
     clock: Clock = field(default_factory=SystemClock)
 
-    def patiently(self, call: Callable[[], T]) -> T:
-        """Return what *call* returns; repeat it while no broker answers, or raise `Stop`."""
+    def patiently(self, call: Callable[[], T], late: Callable[[LogError], Stop] = too_late) -> T:
+        """Return what *call* returns; repeat it while no broker answers, or raise `Stop`.
+
+        *late* makes the `Stop` if the time is over.
+        """
         deadline = self.clock.monotonic() + self.config.kafka.start_timeout.total_seconds()
         while not self.stopping():
             try:
@@ -153,7 +156,7 @@ class Start:
             except Retriable as error:
                 self.health.enter(State.STARTING, str(error))
                 if self.clock.monotonic() > deadline:
-                    raise too_late(error) from error
+                    raise late(error) from error
                 self.clock.sleep(ASK_AGAIN_SECONDS)
             except LogError as error:
                 raise as_stop(error) from error
@@ -197,6 +200,8 @@ def task_factory(
         raise ConfigError(problems)
     if config.cluster.enabled and creates:
         found = start.patiently(lambda: _cluster_topics(config, admin, role))
+    if role == EDGE and config.changelog_topic not in found:
+        found = start.patiently(lambda: _with_changelog(config, admin), no_judge)
     partitions = PartitionCounts(config, found)
     if (tasks := partitions.layout.tasks) > 1:
         refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
@@ -227,12 +232,6 @@ def task_factory(
         input_id,
         crew_for(config),
     )
-    if config.changelog_topic not in found and role == EDGE:
-        raise Temporary(
-            f"topic {config.changelog_topic} does not exist yet: no judge has begun\n"
-            "    cure: start one with `streamfilter run --role judge`; a supervisor then starts "
-            "this edge again"
-        )
     if role is None and not config.cluster.enabled:
         start.patiently(lambda: refuse_unforwarded(factory))
     if config.changelog_topic not in found and creates:
@@ -253,6 +252,20 @@ def _cluster_topics(config: Config, admin: AdminClient, role: str | None) -> Top
             f"them: {denied}\n    cure: start a judge that may, or make them with `streamfilter "
             "check --connect --apply`; a supervisor then starts this edge again"
         ) from denied
+
+
+def _with_changelog(config: Config, admin: AdminClient) -> Topics:
+    """Return our topics once the first judge has made the changelog."""
+    found = topics.describe(config, admin)
+    if config.changelog_topic not in found:
+        name = config.changelog_topic
+        raise Retriable(f"topic {name} does not exist yet: no judge has begun")
+    return found
+
+
+def no_judge(error: LogError) -> Stop:
+    """Return the `Stop` of an edge that no judge comes for."""
+    return Temporary(f"{error}\n    cure: start one with `streamfilter run --role judge`")
 
 
 def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:
