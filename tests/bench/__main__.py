@@ -5,9 +5,9 @@
     python -m tests.bench --only retention
 
 ``streamfilter bench`` runs the first two of them, on the user's machine. The rivals are installed
-by ``pip install -r tests/bench/peers/requirements.txt``. The benchmarks kafka and cluster start a
-real broker and need Java and Maven. Exit code 1 if a result is wrong: a record lost, recall,
-precision.
+by ``pip install -r tests/bench/peers/requirements.txt``. The benchmarks kafka, cluster and equality
+start a real broker and need Java and Maven. Exit code 1 if a result is wrong: a record lost,
+recall, precision.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from streamfilter.commands import bench as verb
 from streamfilter.process.signals import Interrupted
 from tests.bench.catalogue import BENCHMARKS
 from tests.bench.options import LongOptions
+
+BROKERS = ("kafka", "cluster", "equality")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         options = replace(options, rivals=RIVALS)
     # Without a choice all but the broker's, which not every machine can run.
-    names = asked.only or [name for name in BENCHMARKS if name not in ("kafka", "cluster")]
+    names = asked.only or [name for name in BENCHMARKS if name not in BROKERS]
     answers = verb.measured(names, options, asked.json, BENCHMARKS)
     return 0 if all(answer.passed for answer in answers) else verb.WRONG
 

@@ -13,4 +13,5 @@ BENCHMARKS = {
     "restore": "tests.backup.restoring",
     "kafka": "tests.bench.wire",
     "cluster": "tests.bench.clustering",
+    "equality": "tests.cluster.equality",
 }

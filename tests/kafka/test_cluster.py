@@ -15,6 +15,7 @@ from streamfilter import cli
 from streamfilter.demo.running_filter import Child
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.killpoints import VARIABLE
+from tests.cluster.equality import Case, compared, inputs_of
 from tests.faults.judging.expected import history_of
 from tests.faults.judging.oracle import judge
 from tests.faults.judging.recording import record_run
@@ -55,6 +56,15 @@ def drain(stage: Stage, lively: Sequence[FilterProcess]) -> None:
             assert process.child.exit_code is None, process.with_log("ended")
         assert time.monotonic() < deadline, lively[-1].with_log(f"{at} of {ends}")
         time.sleep(0.2)
+
+
+def test_edges_and_a_judge_give_what_one_process_gives(make_stage: Make) -> None:
+    case = Case("", edges=2, partitions=3, cap=1, forgets=True)
+    found = enumerate(texts(random.Random(5), 300))
+    documents = ({"id": f"d{number}", "text": text} for number, text in found)
+    withheld, differ = compared(case, [*inputs_of(case, documents)], make_stage)
+    assert differ == []
+    assert withheld > 50
 
 
 def test_kills_of_edges_and_judges_change_no_verdict(make_stage: Make) -> None:
