@@ -21,7 +21,7 @@ from streamfilter.assembly import registry_for
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
 from streamfilter.demo.board import Board, fitted
-from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire
+from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire, free_ports
 from streamfilter.demo.summary import judged, summary
 from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
 from streamfilter.documents.codecs.schemas import Schema, subject_of
@@ -43,6 +43,7 @@ Examples:
   streamfilter demo
   streamfilter demo --seconds 60 --http 127.0.0.1:9464
   streamfilter demo --broker 127.0.0.1:9092   the same on a real Kafka, with a kill -9 half-way
+  streamfilter demo --edges 2 --broker 127.0.0.1:9092   one index over three processes
   streamfilter demo --format avro             the stories as Avro
   streamfilter demo --feed --config demo.yaml --create 4 --seconds 0   only make the topics
   streamfilter demo --feed --config demo.yaml --rate 200               stories for your service
@@ -78,6 +79,9 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
 @click.option("--broker", metavar="HOST:PORT",
               help="A running Kafka, without a password.  "
                    "[default: an embedded broker]")  # fmt: skip
+@click.option("--edges", type=click.IntRange(0, 8), default=0, show_default="one process",
+              help="Edges around one judge; with --broker, an edge and the judge are "
+                   "killed.")  # fmt: skip
 @click.option("--format", type=click.Choice(["json", "avro"]), default="json", show_default=True,
               help="Format of the records.")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True,
@@ -85,7 +89,7 @@ REAL = "The demo's topics and its group are deleted from the broker afterwards."
 def command(
     feed: bool, files: tuple[Path, ...], overrides: tuple[str, ...], partitions: int | None,
     seconds: float | None, rate: float, count: int | None, address: str | None,
-    broker: str | None, format: str, seed: int,
+    broker: str | None, edges: int, format: str, seed: int,
 ) -> int:  # fmt: skip
     """Watch the filter work on a generated stream of news.
 
@@ -95,8 +99,10 @@ def command(
     against the exact similarities. Ctrl-C ends it early, with the summary.
     """
     if feed:
-        if count or address or broker or format != "json":
-            raise click.UsageError("--stories, --http, --broker and --format do not go with --feed")
+        if count or address or broker or edges or format != "json":
+            raise click.UsageError(
+                "--stories, --http, --broker, --edges and --format do not go with --feed"
+            )
         options.say_unread(files)
         return _feed(options.load(files, overrides), partitions, rate, seconds, seed)
     source = click.get_current_context().get_parameter_source
@@ -114,9 +120,11 @@ def command(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
         wire = _avro(directory) if format == "avro" else Wire()
         standard.answer("starting a broker and the filter …")
-        demo = DemoRun(DemoPlan(seconds, rate, count, seed, http, broker, wire), directory, stack)
+        plan = DemoPlan(seconds, rate, count, seed, http, broker, wire, edges)
+        demo = DemoRun(plan, directory, stack)
         demo.wait_until_ready()
         where = f"Look at it: {demo.url}/   Metrics: {demo.url}/metrics"
+        where += f"\nThe judge: {demo.judge_url}/" if edges else ""
         standard.answer(fitted(f"{REAL if broker else EMBEDDED}\n{where}\n"))
         board = Board(demo)
         demo.run(stopped=interruption.is_set, show=board.show)
@@ -126,7 +134,8 @@ def command(
         standard.answer(fitted(summary(demo.ledger, report, threshold=THRESHOLD)))
         if broker:
             verdict = "nothing lost, nothing doubled" if report.sound else "and it did harm"
-            standard.answer(fitted(f"and that with a kill -9 in the middle: {verdict}"))
+            what = "of an edge and of the judge" if edges else "in the middle"
+            standard.answer(fitted(f"and that with a kill -9 {what}: {verdict}"))
     return ExitCode.OK if report.sound else ExitCode.BUG
 
 
@@ -151,8 +160,7 @@ def _free_port() -> int:
         with suppress(OSError):
             probe.bind(("127.0.0.1", HTTP_PORT))
             return HTTP_PORT
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def _feed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +25,9 @@ OUTPUTS = {
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One record of the input topic; its offset is its number."""
+    """One record of the input topic."""
 
+    source: Source
     story: Story
     value: bytes
     broken: bool
@@ -78,9 +80,13 @@ class Ledger:
     """All records sent and received."""
 
     encode: Encode = as_json
+    partitions: int = 1  # stories go to them in turn
+    order: Callable[[Source], tuple[int, ...]] = lambda source: (source.offset,)
+    """Returns the place of a record in the order of judgement; several partitions need another."""
     sent: list[Sent] = field(default_factory=list)
     outcomes: list[OutputRecord] = field(default_factory=list)
     verdicts: Counter[Verdict] = field(default_factory=Counter)
+    _sources: dict[str, Source] = field(default_factory=dict)
 
     @property
     def under_way(self) -> int:
@@ -88,14 +94,24 @@ class Ledger:
         return len(self.sent) - len(self.outcomes)
 
     def send(self, story: Story, *, broken: bool = False) -> Sent:
-        value = self.encode(story.id, story.text)
-        sent = Sent(story, value[: len(value) // 2] if broken else value, broken)
+        value, number = self.encode(story.id, story.text), len(self.sent)
+        source = Source(INPUT, number % self.partitions, number // self.partitions)
+        sent = Sent(source, story, value[: len(value) // 2] if broken else value, broken)
         self.sent.append(sent)
+        self._sources[story.id] = source
         return sent
 
     def receive(self, record: Record) -> None:
         self.outcomes.append(OutputRecord.of(record))
         self.verdicts[self.outcomes[-1].verdict] += 1
+
+    def source_of(self, record: Record) -> Source | None:
+        """Return the input record of an output *record*; None: none was sent."""
+        return self._sources.get((record.key or b"").decode())
+
+    def number_of(self, source: Source) -> int:
+        """Return the number of a story by its place in the input."""
+        return source.offset * self.partitions + source.partition
 
     def stories(self) -> dict[str, Story]:
         return {sent.story.id: sent.story for sent in self.sent if not sent.broken}
@@ -104,12 +120,13 @@ class Ledger:
         """Return the run for an evaluation; *texts* are the normalised texts by id."""
         given = [
             Given(
-                source=Source(INPUT, 0, number),
-                order=(number,),
+                source=sent.source,
+                order=self.order(sent.source),
                 raw=digest(sent.value),
                 id=None if sent.broken else sent.story.id,
                 text=b"" if sent.broken else digest(texts[sent.story.id].encode()),
             )
-            for number, sent in enumerate(self.sent)
+            for sent in self.sent
         ]
+        given.sort(key=lambda each: each.order)
         return Run(given, [each.placed for each in self.outcomes])

@@ -39,7 +39,7 @@ UNJUDGED = 1 << 62  # batch number for a record that no batch record covers: suc
 
 def read_run(config: Config, reader: Reader) -> Run:
     """Return the committed records of the topics, or raise `Temporary` or `BrokenInput`."""
-    order, digester = _Order(config), digester_for(config.scheme(), seed=MEASURING)
+    order, digester = Order(config), digester_for(config.scheme(), seed=MEASURING)
     short_dropped = config.input.short_text == "drop"
     given = [
         given_of(record, reader, digester, order=order.of(record.source), droppable=short_dropped)
@@ -65,7 +65,7 @@ def read_run(config: Config, reader: Reader) -> Run:
     return Run(sorted(given, key=lambda each: each.order), placed, notes)
 
 
-def _notes(topic: str, given: Sequence[Given], order: _Order) -> Iterator[str]:
+def _notes(topic: str, given: Sequence[Given], order: Order) -> Iterator[str]:
     """Yield notes on numbers that look like lost or doubled records, but are not."""
     first: dict[int, int] = {}
     for each in given:
@@ -168,7 +168,7 @@ class _Released:
             yield f"{counted(self._count, 'record')} released; each counts once, as withheld{gone}"
 
 
-class _Order:
+class Order:
     """The order in which records were judged, from the changelog's batch records."""
 
     def __init__(self, config: Config) -> None:
@@ -199,6 +199,7 @@ class _Order:
         return self._numbers.get((source.topic, source.partition), -1)
 
     def of(self, source: Source) -> tuple[int, ...]:
+        """Return the place of a record in the order: batch, partition, offset."""
         partition = self.number(source)
         starts = self._starts[partition]
         at = bisect_right(starts, (source.offset, UNJUDGED)) - 1

@@ -6,7 +6,7 @@ order, and the n-th record, counted from 0, has offset n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -99,9 +99,11 @@ class Feed:
 
 
 class Tail:
-    """Reads partition 0 of some topics from their beginning, as a read_committed consumer."""
+    """Reads some *partitions* of topics from their beginning, as a read_committed consumer."""
 
-    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self, bootstrap: str, topics: Sequence[str], partitions: Iterable[int] = (0,)
+    ) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -112,7 +114,8 @@ class Tail:
                 "fetch.wait.max.ms": 50,
             }
         )
-        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
+        spots = [TopicPartition(topic, p, 0) for p in partitions for topic in topics]
+        self._consumer.assign(spots)
 
     def take(self, timeout_seconds: float) -> list[Record]:
         """Return the records that came in time; raise `TrafficError` if some are gone."""

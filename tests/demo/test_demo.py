@@ -114,14 +114,19 @@ def test_ctrl_c_ends_it_early_with_the_summary(demo, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_on_a_real_broker_a_kill_in_the_middle_loses_and_doubles_nothing(kafka, demo, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "kills"),
+    [((), {"the filter": "in the middle"}),
+     (("--edges", "2"), {"edge 1": "of an edge and of the judge", "the judge": ""})],
+)  # fmt: skip
+def test_on_a_real_broker_kills_lose_and_double_nothing(kafka, demo, tmp_path, options, kills):
     """Afterwards one of its topics exists there: it is refused and left alone."""
-    said = ended(demo("--broker", kafka.bootstrap, "--seconds", "8", "--rate", "150"))
-    places = [said.index(note) for note in ("kill -9: the filter is gone", "started again",
-                                            "it works again")]  # fmt: skip
+    said = ended(demo("--broker", kafka.bootstrap, "--seconds", "8", "--rate", "150", *options))
+    notes = [f"kill -9: {name} is gone" for name in kills] + ["started again", "it works again"]
+    places = [said.rindex(note) for note in notes]
     assert places == sorted(places)
     assert_sound(said)
-    assert "with a kill -9 in the middle: nothing lost, nothing doubled" in said
+    assert f"a kill -9 {next(iter(kills.values()))}: nothing lost, nothing doubled" in said
     assert list(tmp_path.iterdir()) == []
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     left = admin.list_topics(timeout=30).topics
