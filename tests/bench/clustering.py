@@ -3,7 +3,7 @@
 A real Kafka of one node. One process, then a judge with one and with two edges, filter the same
 documents. All costs are processor time. The model says what the clock should show: the slowest of
 edges, judge, and all cores together. At last the judge works alone on sketch ranges that an edge
-has prepared.
+has prepared. The curve is that model for up to 16 edges, where each process has a core of its own.
 """
 
 import tempfile
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ SIZES = (130, 1_024)
 RECORDS = {True: 12_000, False: 40_000}
 SHARE = 0.3
 PARTITIONS, EDGES = 2, (1, 2)
+CURVE = (1, 2, 3, 4, 8, 16)
 WANTED = {130: (20, 50), 1_024: (26, 50)}
 """Most µs of the judge's thread and of an edge, by size."""
 PREPARED_RATE = 25_000
@@ -55,6 +57,7 @@ def run(options: Options) -> BenchResult:
     """Measure both sizes."""
     rows: list[Row] = []
     clocks: list[Row] = []
+    curve: list[Row] = []
     targets: list[Target] = []
     checks: list[Check] = []
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as temporary, _kafka() as kafka:
@@ -65,10 +68,12 @@ def run(options: Options) -> BenchResult:
             of_size = _Size(size, route, options)
             rows.append(of_size.costs())
             clocks += of_size.clocks()
+            curve += of_size.curve()
             targets += of_size.targets()
             checks.append(of_size.check())
     return BenchResult(
-        {"us a document": rows, "documents/s by the clock": clocks}, checks, targets,
+        {"us a document": rows, "documents/s by the clock": clocks,
+         "documents/s with a core for each process, computed": curve}, checks, targets,
         settings={"records": RECORDS[options.quick], "duplicates": SHARE,
                   "partitions": PARTITIONS, "cores": len(usable())},
         notes=["judge: its own thread; judging: all of them; broker: with the feed, same cores",
@@ -125,6 +130,16 @@ class _Size:
         yield {"bytes": self.size, "edges": "prepared", "clock": rate, "expected": wanted,
                "clock/expected": rate.median / wanted, "cores had": None}  # fmt: skip
 
+    def curve(self) -> Iterator[Row]:
+        """Yield what the model expects of each number of edges, and what bounds it."""
+        costs, broker = self.measured(), self._of("broker").median
+        whole = costs.edge + costs.judging + broker
+        for edges in CURVE:
+            rate = expected(costs, broker, edges)
+            bound = "the judge" if rate == judged_a_second(costs) else "the edges"
+            yield {"bytes": self.size, "edges": edges, "documents/s": rate, "bound by": bound,
+                   "cores, brokers' too": rate * whole / 1e6}  # fmt: skip
+
     def targets(self) -> Iterator[Target]:
         """Yield the wanted costs and rates."""
         found, (judge, edge) = self.measured(), WANTED[self.size]
@@ -143,7 +158,7 @@ class _Size:
         return Check(f"{self.size} bytes: every record once", self.forwarded == wanted, detail)
 
 
-def expected(costs: Costs, broker: float, edges: int, cores: int) -> float:
+def expected(costs: Costs, broker: float, edges: int, cores: float = inf) -> float:
     """Return documents a second: the slowest of the edges, the judge, and all cores together."""
     whole = costs.edge + costs.judging + broker
     return min(edges * 1e6 / costs.edge, judged_a_second(costs), cores * 1e6 / whole)
