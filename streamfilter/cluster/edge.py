@@ -12,6 +12,7 @@ state that a restart would miss. After each change of its partitions it begins a
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -23,7 +24,17 @@ from streamfilter.engine.batches.micro_batches import Intake
 from streamfilter.engine.batches.pace import Stopwatch
 from streamfilter.engine.filter_observer import Moved
 from streamfilter.engine.parts import Parts, StepResult
-from streamfilter.engine.ports import Layout, Member, Membership, Moves, NotReady
+from streamfilter.engine.ports import (
+    Clock,
+    Layout,
+    LogError,
+    Member,
+    Membership,
+    Moves,
+    NotReady,
+    RecordSource,
+)
+from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
 from streamfilter.engine.transaction import Load
 from streamfilter.index.protocol import Applied
 from streamfilter.matching.batch import Decided, Prepared
@@ -39,6 +50,7 @@ MESSAGES_MAX = 64  # verdict ranges of one fetch
 PASS_SECONDS = 5.0  # without a commit, the positions move past markers
 IDLE_COMMIT_SECONDS = 3_600.0  # no member subscribes to the input: brokers would expire offsets
 LAG_SECONDS = 1.0
+BEYOND_SECONDS = 30.0  # verdicts may come earlier than the input's end, which the client has cached
 
 
 class Edge:
@@ -76,6 +88,7 @@ class Edge:
         self._taken: tuple[Positions, Sequence[Record], Callable[[], Prepared]] | None = None
         self._layout: Layout | None = None
         self._committed = self._signed_at = self._lag_at = self._clock.monotonic()
+        self._ends = InputEnds(self._parts.source, self._clock, self._plan.names.topic)
         self.doing = State.STARTING, ""
 
     def rebuild(self, why: str) -> None:
@@ -284,6 +297,7 @@ class Edge:
         self._parts.sink.serve()
         names, at = self._plan.names, begun.waiting.inputs
         ends = self._parts.source.ends()
+        self._ends.look(begun.waiting.ends, ends)
         lag = {p: max(0, end - at[p]) for p, end in ends.items() if p in at}
         self._observer.process.at(names.places(at), names.places(lag))
 
@@ -308,6 +322,32 @@ def refuse_hole(where: str, missing: int, *, accept: bool) -> str:
         "edge --accept-positions`",
         exit_code=ExitCode.CONFIG,
     )
+
+
+class InputEnds:
+    """Detects verdicts beyond the end of the input: an edge would wait for ever for the records."""
+
+    def __init__(self, source: RecordSource, clock: Clock, topic: str) -> None:
+        self._source, self._clock, self._topic = source, clock, topic
+        self._within_at = clock.monotonic()
+
+    def look(self, judged: Positions, ends: Positions) -> None:
+        """Raise `Refusal` if brokers say that *judged* is beyond; *ends* are those of a cache."""
+        beyond = [p for p, end in judged.items() if end > ends.get(p, end)]
+        now = self._clock.monotonic()
+        if beyond and now - self._within_at < BEYOND_SECONDS:
+            return
+        self._within_at = now
+        with suppress(LogError):  # a broker that does not answer proves nothing
+            latest = self._source.start_positions(beyond, "latest") if beyond else {}
+            if short := {p: (judged[p], end) for p, end in latest.items() if judged[p] > end}:
+                raise Refusal(
+                    f"{self._topic} ends before its verdicts (partition: end of the verdicts, "
+                    f"end): {short}. The topic was truncated after an edge had signed its records, "
+                    "or the sketch ranges are forged",
+                    "bring the topic back",
+                    BEGIN_ANEW,
+                )
 
 
 def _unreadable(error: BadRange, where: str) -> Stop:

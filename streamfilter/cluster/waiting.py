@@ -45,7 +45,7 @@ class PendingRecords:
         self.reached = dict(inputs)  # before these input offsets every record was taken
         self._records: dict[int, list[Record]] = {p: [] for p in inputs}  # by rising offset
         self._ranges: dict[int, deque[tuple[int, VerdictRange]]] = {p: deque() for p in inputs}
-        self._ends = dict(inputs)  # end of the last verdict range that came
+        self.ends = dict(inputs)  # end of the last verdict range that came
         self.size = self.count = 0
         self.judged = 0  # records of the verdict ranges that wait, and one for each range
 
@@ -61,15 +61,15 @@ class PendingRecords:
 
     def hear(self, p: int, offset: int, verdicts: VerdictRange) -> int:
         """Keep *verdicts*, at *offset* of their topic; return how many offsets have none."""
-        missing = verdicts.start - self._ends[p]
+        missing = verdicts.start - self.ends[p]
         if missing < 0:
             raise Stop(
                 f"partition {p}: the verdicts at {offset} cover {verdicts.start} to "
-                f"{verdicts.end}, and those before them ended at {self._ends[p]}"
+                f"{verdicts.end}, and those before them ended at {self.ends[p]}"
             )
         self._ranges[p].append((offset, verdicts))
         self.judged += 1 + len(verdicts.offsets)
-        self._ends[p] = verdicts.end
+        self.ends[p] = verdicts.end
         return missing
 
     def to_sign(self, signed: Positions, count: int, size: int) -> list[Record]:

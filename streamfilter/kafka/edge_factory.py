@@ -19,7 +19,6 @@ from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.kafka.brokers.partition_counts import SecondTopic
 from streamfilter.kafka.connection import clients
-from streamfilter.kafka.connection.one_shot_calls import listed
 from streamfilter.kafka.task_factory import TaskFactory, joined, reach_of, watching
 from streamfilter.process.health import instance
 from streamfilter.similarity.sketch import Sketcher
@@ -149,7 +148,7 @@ def refuse_unforwarded(factory: TaskFactory) -> None:
     Raises `Refusal`, or `LogError`.
     """
     config, plan = factory.config, factory.plan(0)
-    if config.input.several or config.verdicts_topic not in listed(config, factory.admin):
+    if config.input.several or config.verdicts_topic not in factory.topics:
         return
     topics = factory.topics_of(0, plan.names.inputs)
     groups = [factory.source(topics), factory.source(topics, {"group.id": config.edge_group})]

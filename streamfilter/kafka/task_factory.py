@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -53,7 +53,6 @@ from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.kafka.ports.unowned_partitions import UnownedPartitions
 from streamfilter.kafka.predecessor import TakeOver
 from streamfilter.matching.batch import Rules
-from streamfilter.model import Positions
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.quality.live.audit import Rates
 from streamfilter.tasks.index_backups import BackupObserver, IndexBackups
@@ -66,6 +65,7 @@ from streamfilter.workers.crew import Crew
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
 TASK_BATCH_MIN = MIB // 4
 NO_PROPERTIES: Mapping[str, str] = {}
+RESETS = {"auto.offset.reset": "earliest"}  # of a topic whose records come again if they are lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,40 +169,40 @@ class TaskFactory:
     def _task(self, plan: Plan, index: Index | None, membership: GroupMembership) -> Task:
         topics = self.topics_of(plan.number, plan.names.inputs)
         changelog = self.changelog(plan.number)
-        sink = self.sink(topics, changelog)
         if (taking := self.take_over) is not None and not taking.done:
             theirs = self.sink(topics, changelog, taking.old.name)
             plan = replace(plan, predecessor=taking.of(plan.names.inputs, theirs))
-        source = self.source(topics)
-        parts = self.parts(plan, source, sink, changelog, membership.member)
         if self.config.cluster.enabled and not self.seeds:
-            parts = self._judging(topics, parts, changelog, source.noted)
+            parts = self._judging(plan, topics, changelog, membership.member)
+        else:
+            source, sink = self.source(topics), self.sink(topics, changelog)
+            parts = self.parts(plan, source, sink, changelog, membership.member)
         backups = self._backups(plan)
         return Task(plan, self.adapted(parts), self.store(plan.number), index, backups)
 
     def _judging(
         self,
+        plan: Plan,
         topics: TaskTopics,
-        parts: Parts,
         changelog: KafkaChangelog,
-        noted: Callable[[Sequence[int]], Positions],
+        member: Callable[[], Member],
     ) -> Parts:
-        """Return *parts* for a judge: it reads sketch ranges, and writes verdict ranges."""
-        config = self.config
+        """Return the components of a judge: it reads sketch ranges, and writes verdict ranges."""
+        config, inputs = self.config, self.source(topics)
         sketches = replace(topics, inputs=Inputs(config.sketches_topic))
         log = SketchLog(
-            parts.source,
-            self.source(sketches, {"auto.offset.reset": "earliest"}),
+            inputs,
+            self.source(sketches, RESETS),
             topic=config.input.topic,
             scheme=config.scheme(),
             dropped=partial(note_dropped, self.observer.process),
-            noted=noted,
+            noted=inputs.noted,
         )
-        beside = SecondTopic(config.sketches_topic, log.beside)
+        sink = self.sink(
+            replace(topics, beside=SecondTopic(config.sketches_topic, log.beside)), changelog
+        )
         return replace(
-            parts,
-            source=log,
-            sink=self.sink(replace(topics, beside=beside), changelog),
+            self.parts(plan, log, sink, changelog, member),
             incoming=Received(),
             breaker=Breaker(1.0),  # each edge has its own: one that fails must not stop the others
             forwarder=VerdictWriter(
@@ -288,6 +288,7 @@ class TaskFactory:
                 data=lambda: clients.consumer(config, self._watched(properties, "data")),
                 reader=lambda: self._reader(own),
                 seconds=config.kafka.transaction_timeout.total_seconds(),
+                spare=own == RESETS,
             )
 
     def sink(self, topics: TaskTopics, changelog: KafkaChangelog, group: str = "") -> KafkaSink:

@@ -53,7 +53,7 @@ def counted(config: Config = CONFIG) -> PartitionCounts:
     return PartitionCounts(config, dict.fromkeys(topics, Topic(2, {})))
 
 
-def looked(change: Any, config: Config = CONFIG) -> str:
+def looked(change: Any, config: Config = CONFIG, code: ExitCode = ExitCode.CONFIG) -> str:
     """Watch, then let *change* happen; return how the process ends."""
     brokers, clock, partitions = Brokers(), FakeClock(), counted(config)
     admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
@@ -69,7 +69,7 @@ def looked(change: Any, config: Config = CONFIG) -> str:
 
     with pytest.raises(Stop) as stop:
         look_on()
-    assert stop.value.exit_code == ExitCode.CONFIG
+    assert stop.value.exit_code == code
     return str(stop.value)
 
 
@@ -82,6 +82,18 @@ def test_a_topic_that_is_gone_or_another_or_wider_is_told_as_that(topic: str) ->
     said = looked(lambda brokers: setattr(brokers, "partitions", 3), APART)
     assert "keys that moved to another partition do not meet what came before" in said
     assert f"kafka-topics.sh --alter --topic {APART.changelog_topic} --partitions 3" in said
+
+
+def test_a_deleted_topic_of_sketches_ends_a_process_for_a_moment_only() -> None:
+    """It ended with 78, which supervisors do not restart, although edges sign again."""
+    config = load_config((), {}, ["input.topic=documents", "cluster.enabled=true"])
+    topic, said = config.sketches_topic, "edges sign again what it held"
+    for change in (
+        lambda brokers: brokers.gone.add(topic),
+        lambda brokers: brokers.ids.update({topic: "second"}),
+    ):
+        assert said in looked(change, config, ExitCode.TEMPORARY)
+    assert said not in looked(lambda brokers: brokers.gone.add(config.verdicts_topic), config)
 
 
 def test_partitions_are_counted_and_an_old_answer_takes_none_away(caplog):

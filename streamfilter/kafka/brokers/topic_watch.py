@@ -46,6 +46,7 @@ class TopicsWatch:
         self._named, self._partitions = config.topics, partitions
         self._input, self._changelog = config.input, config.changelog_topic
         self._cluster = [*config.cluster_topics.values()]
+        self._spare = config.sketches_topic if self._cluster else None
         self._lister = ThreadPoolExecutor(1, "topics") if config.input.wildcards else None
         self._listed: Future[Any] | None = None  # names of all topics: no call for it but waits
         self._admin, self._clock = admin, clock
@@ -120,15 +121,25 @@ class TopicsWatch:
             self._partitions.drop(topic)
             logger.warning("%s: it does not exist any more; the others are read", role)
         else:
+            self._refuse_spare(role, topic)
             raise _stop(
                 f"{role}: topic {topic!r} does not exist any more; nothing further is judged.\n"
                 "    ways out: bring the topic back, or change the configuration; what was "
                 "committed stays, and a restart goes on from there"
             )
 
+    def _refuse_spare(self, role: str, topic: str) -> None:
+        """Raise `Temporary` if edges sign again all that the deleted *topic* held."""
+        if topic == self._spare:
+            raise Temporary(
+                f"{role}: topic {topic!r} was deleted; edges sign again what it held\n"
+                "    cure: start again, as a supervisor does: a start makes the topic"
+            )
+
     def _compare(self, role: str, topic: str, found: Any) -> None:
         known = self._ids.setdefault(topic, str(found.topic_id))
         if known != str(found.topic_id):
+            self._refuse_spare(role, topic)
             raise _stop(
                 f"{role}: topic {topic!r} was deleted and created again while we worked with it; "
                 "nothing further is judged.\n"

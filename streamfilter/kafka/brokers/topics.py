@@ -80,11 +80,15 @@ def outputs_of(config: Config) -> list[str]:
 def describe(
     config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS
 ) -> dict[str, Topic]:
-    """Return those of our topics that exist, within *seconds*, or raise `LogError`."""
+    """Return those of our topics that exist, within *seconds*, or raise `LogError`.
+
+    Verdicts are among them without edges, too: a single process must not start while some are owed.
+    """
     metadata = listed(config, admin, seconds=seconds)
+    ours = [*config.topics.values(), config.verdicts_topic, *config.input.among(metadata)]
     found = {
         topic: count
-        for topic in dict.fromkeys([*config.topics.values(), *config.input.among(metadata)])
+        for topic in dict.fromkeys(ours)
         if topic in metadata and (count := partitions_of(topic, metadata[topic]))
     }
     return {topic: Topic(n, settings_of(admin, topic, seconds)) for topic, n in found.items()}

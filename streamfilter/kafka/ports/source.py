@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.ports import Retriable, StartAt
+from streamfilter.engine.ports import InputLost, Retriable, StartAt
 from streamfilter.kafka.brokers.broker_queries import (
     committed,
     remembered_input,
@@ -89,9 +89,13 @@ class KafkaSource:
         data: Callable[[], Consumer],
         reader: Callable[[], Consumer],
         seconds: float,
+        spare: bool = False,
     ) -> None:
-        """Make a consumer by *data*, anew after *seconds* without answer."""
-        self._topics, self._admin, self._reader = topics, admin, reader
+        """Make a consumer by *data*, anew after *seconds* without answer.
+
+        *spare*: records that are lost, or their topic, come again; that is no reason to stop.
+        """
+        self._topics, self._admin, self._reader, self._spare = topics, admin, reader, spare
         self._data = Renewed(data, seconds=seconds)
         self._reached: Positions = {}
         self._texts: dict[int, str] = {}
@@ -153,7 +157,7 @@ class KafkaSource:
             return False
         where = f"{message.topic()}/{message.partition()} at {message.offset()}"
         trouble = translated(error, f"consuming {where}")
-        if not isinstance(trouble, Retriable):
+        if not isinstance(trouble, (Retriable, InputLost) if self._spare else Retriable):
             raise trouble
         logger.warning("%s", trouble)
         return False

@@ -1,7 +1,11 @@
+import numpy as np
 import pytest
 
+from streamfilter.cluster.ranges import SketchRange, encode_sketches
+from tests.simulator.cluster.log import CHANGELOG
 from tests.simulator.edges.story import EdgeStory, run
-from tests.simulator.edges.world import EDGES, VERDICTS
+from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS
+from tests.truth.changelog import BATCH
 
 QUICK, SLOW = 20, 120
 
@@ -83,3 +87,18 @@ def test_rewound_edges_forward_the_same_again():
     for name, end in before.items():
         values = [v for _, v in broker.topics[name][0].committed(0)]
         assert values[len(values) // 2 :] == values[: len(values) // 2], (name, end)
+
+
+def test_an_edge_refuses_verdicts_beyond_the_end_of_the_input():
+    """It waited for ever, without a word: so a truncated topic looks, and a forged range."""
+    story = ended(3)
+    changelog = story.world.broker.topics[CHANGELOG][0]
+    mark = next(value[2:18] for _, value in changelog.committed(0) if value[1] == BATCH)
+    end = story.position(0)
+    none = np.zeros(0, np.int64)
+    range_ = SketchRange(mark, 0, end, end + 9, none, none)
+    story.world.broker.topics[SKETCHES][0].append(encode_sketches(range_))
+    for _ in range(200):
+        story.world.advance(1.0)
+        story.round()
+    assert "ends before its verdicts" in story.watcher.refusals[0]
