@@ -144,11 +144,8 @@ class Start:
     stopping: Callable[[], bool]
     clock: Clock = field(default_factory=SystemClock)
 
-    def patiently(self, call: Callable[[], T], late: Callable[[LogError], Stop] = too_late) -> T:
-        """Return what *call* returns; repeat it while no broker answers, or raise `Stop`.
-
-        *late* makes the `Stop` if the time is over.
-        """
+    def patiently(self, call: Callable[[], T]) -> T:
+        """Return what *call* returns; repeat it while no broker answers, or raise `Stop`."""
         deadline = self.clock.monotonic() + self.config.kafka.start_timeout.total_seconds()
         while not self.stopping():
             try:
@@ -156,7 +153,7 @@ class Start:
             except Retriable as error:
                 self.health.enter(State.STARTING, str(error))
                 if self.clock.monotonic() > deadline:
-                    raise late(error) from error
+                    raise too_late(error) from error
                 self.clock.sleep(ASK_AGAIN_SECONDS)
             except LogError as error:
                 raise as_stop(error) from error
@@ -201,7 +198,7 @@ def task_factory(
     if config.cluster.enabled and creates:
         found = start.patiently(lambda: _cluster_topics(config, admin, role))
     if role == EDGE and config.changelog_topic not in found:
-        found = start.patiently(lambda: _with_changelog(config, admin), no_judge)
+        found = start.patiently(lambda: _with_changelog(config, admin))
     partitions = PartitionCounts(config, found)
     if (tasks := partitions.layout.tasks) > 1:
         refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
@@ -259,13 +256,9 @@ def _with_changelog(config: Config, admin: AdminClient) -> Topics:
     found = topics.describe(config, admin)
     if config.changelog_topic not in found:
         name = config.changelog_topic
-        raise Retriable(f"topic {name} does not exist yet: no judge has begun")
+        start = "start one with `streamfilter run --role judge`"
+        raise Retriable(f"topic {name} does not exist yet: no judge has begun; {start}")
     return found
-
-
-def no_judge(error: LogError) -> Stop:
-    """Return the `Stop` of an edge that no judge comes for."""
-    return Temporary(f"{error}\n    cure: start one with `streamfilter run --role judge`")
 
 
 def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:
