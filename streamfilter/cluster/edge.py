@@ -12,29 +12,18 @@ state that a restart would miss. After each change of its partitions it begins a
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import numpy as np
 
 from streamfilter.cluster.edge_start import Begun, EdgeParts, EdgeStart
 from streamfilter.cluster.ranges import ALONE, BadRange, Outcome, decode_verdicts
-from streamfilter.cluster.waiting import Ready
+from streamfilter.cluster.waiting import InputEnds, Ready
 from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.engine.batches.micro_batches import Intake
 from streamfilter.engine.batches.pace import Stopwatch
 from streamfilter.engine.filter_observer import Moved
 from streamfilter.engine.parts import Parts, StepResult
-from streamfilter.engine.ports import (
-    Clock,
-    Layout,
-    LogError,
-    Member,
-    Membership,
-    Moves,
-    NotReady,
-    RecordSource,
-)
-from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
+from streamfilter.engine.ports import Layout, Member, Membership, Moves, NotReady
 from streamfilter.engine.transaction import Load
 from streamfilter.index.protocol import Applied
 from streamfilter.matching.batch import Decided, Prepared
@@ -50,7 +39,6 @@ MESSAGES_MAX = 64  # verdict ranges of one fetch
 PASS_SECONDS = 5.0  # without a commit, the positions move past markers
 IDLE_COMMIT_SECONDS = 3_600.0  # no member subscribes to the input: brokers would expire offsets
 LAG_SECONDS = 1.0
-BEYOND_SECONDS = 30.0  # verdicts may come earlier than the input's end, which the client has cached
 
 
 class Edge:
@@ -322,32 +310,6 @@ def refuse_hole(where: str, missing: int, *, accept: bool) -> str:
         "edge --accept-positions`",
         exit_code=ExitCode.CONFIG,
     )
-
-
-class InputEnds:
-    """Detects verdicts beyond the end of the input: an edge would wait for ever for the records."""
-
-    def __init__(self, source: RecordSource, clock: Clock, topic: str) -> None:
-        self._source, self._clock, self._topic = source, clock, topic
-        self._within_at = clock.monotonic()
-
-    def look(self, judged: Positions, ends: Positions) -> None:
-        """Raise `Refusal` if brokers say that *judged* is beyond; *ends* are those of a cache."""
-        beyond = [p for p, end in judged.items() if end > ends.get(p, end)]
-        now = self._clock.monotonic()
-        if beyond and now - self._within_at < BEYOND_SECONDS:
-            return
-        self._within_at = now
-        with suppress(LogError):  # a broker that does not answer proves nothing
-            latest = self._source.start_positions(beyond, "latest") if beyond else {}
-            if short := {p: (judged[p], end) for p, end in latest.items() if judged[p] > end}:
-                raise Refusal(
-                    f"{self._topic} ends before its verdicts (partition: end of the verdicts, "
-                    f"end): {short}. The topic was truncated after an edge had signed its records, "
-                    "or the sketch ranges are forged",
-                    "bring the topic back",
-                    BEGIN_ANEW,
-                )
 
 
 def _unreadable(error: BadRange, where: str) -> Stop:

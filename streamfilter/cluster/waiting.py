@@ -7,12 +7,17 @@ judged (compaction), and offsets without a record have no verdict.
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from streamfilter.cluster.ranges import Outcome, VerdictRange
 from streamfilter.engine.batches.micro_batches import bytes_of
+from streamfilter.engine.ports import Clock, LogError, RecordSource
+from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
 from streamfilter.model import Positions, Record
 from streamfilter.stops import Stop
+
+BEYOND_SECONDS = 30.0  # verdicts may come earlier than the input's end, which the client has cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,32 @@ class PendingRecords:
         """Return the next offsets of the verdicts, past markers where no verdicts wait."""
         free = {p: reached.get(p, 0) for p, ranges in self._ranges.items() if not ranges}
         return {p: max(offset, free.get(p, 0)) for p, offset in self.verdicts.items()}
+
+
+class InputEnds:
+    """Detects verdicts beyond the end of the input: an edge would wait for ever for the records."""
+
+    def __init__(self, source: RecordSource, clock: Clock, topic: str) -> None:
+        self._source, self._clock, self._topic = source, clock, topic
+        self._within_at = clock.monotonic()
+
+    def look(self, judged: Positions, ends: Positions) -> None:
+        """Raise `Refusal` if brokers say that *judged* is beyond; *ends* are those of a cache."""
+        beyond = [p for p, end in judged.items() if end > ends.get(p, end)]
+        now = self._clock.monotonic()
+        if beyond and now - self._within_at < BEYOND_SECONDS:
+            return
+        self._within_at = now
+        with suppress(LogError):  # a broker that does not answer proves nothing
+            latest = self._source.start_positions(beyond, "latest") if beyond else {}
+            if short := {p: (judged[p], end) for p, end in latest.items() if judged[p] > end}:
+                raise Refusal(
+                    f"{self._topic} ends before its verdicts (partition: end of the verdicts, "
+                    f"end): {short}. The topic was truncated after an edge had signed its records, "
+                    "or the sketch ranges are forged",
+                    "bring the topic back",
+                    BEGIN_ANEW,
+                )
 
 
 def _place(records: Sequence[Record], offset: int) -> int:
