@@ -681,7 +681,7 @@ PLANTED = tuple(
         (old_matches_are_met_when_a_record_is_read_again, "changelog", 2),
         (the_changelog_is_cut_off_before_the_commit, "trimmed", 7),
         (longer_keys_are_not_restored, "state", 4),
-        (a_second_split_is_not_restored, "state", 2),
+        (a_second_split_is_not_restored, "state", 4),
         (new_partitions_are_read_from_their_end, "changelog", 18),
         (new_partitions_are_not_taken_up, "stuck", 12),
         (a_start_believes_the_first_broker, "stop", 101),

@@ -15,7 +15,10 @@ from tests.simulator.cluster.log import CHANGELOG
 from tests.simulator.life import backups, corrections
 from tests.simulator.planted_runs import CALM, only_in_worlds
 
-BUSY = {"rates": {**CALM, "pause": 0.03, "crash": 0.03, "late_markers": 0.5}, "tasks": 1}
+BUSY: dict[str, Any] = {
+    "rates": {**CALM, "pause": 0.03, "crash": 0.03, "late_markers": 0.5},
+    "tasks": 1,
+}
 """A world in which people are killed, and others begin meanwhile."""
 
 
@@ -43,7 +46,8 @@ def notes_are_read_up_to_what_is_stable(patch: pytest.MonkeyPatch) -> None:
         }  # fmt: skip
 
     patch.setattr(corrections.SimSideTopic, "bounds", bounds)
-    only_in_worlds(patch, **BUSY, corrections="release", documents=16, steps=80)
+    late = {**BUSY, "rates": {**BUSY["rates"], "late_markers": 0.95}}
+    only_in_worlds(patch, **late, corrections="release", documents=16, steps=160)
 
 
 def a_letter_that_came_back_is_read_again(patch: pytest.MonkeyPatch) -> None:
@@ -90,6 +94,6 @@ PLANTED_LIFE = (
     (old_lines_of_a_seed_are_added, "changelog", 1),
     (a_backup_ahead_of_the_changelog_is_chosen, "stop", 16),
     (two_releases_do_not_fence_each_other, "released", 15),
-    (notes_are_read_up_to_what_is_stable, "released", 2),
+    (notes_are_read_up_to_what_is_stable, "released", 5),
     (a_letter_that_came_back_is_read_again, "stop", 0),
 )
