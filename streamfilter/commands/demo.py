@@ -173,7 +173,12 @@ def _feed(
     from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 
     if seconds != 0:
-        _check_pointers(config)
+        # A configuration with other pointers is that of a topic that matters.
+        given = config.input
+        if given.format != "text" and (given.text, given.id) != (("/text",), "/id"):
+            got = f"text at {', '.join(given.text)}, id at {given.id}; stories have /text and /id"
+            cure = "use a topic of its own, with a configuration of its own"
+            raise ConfigError([Problem("input.text", got, cure)])
     interruption = Interruption()
     if partitions is None:
         topic_sample.names(config)  # waits for a broker
@@ -193,18 +198,6 @@ def _feed(
         raise Temporary(str(error)) from error
     standard.say(f"sent {sent:,} stories to {topic}")
     return ExitCode.OK
-
-
-def _check_pointers(config: Config) -> None:
-    """Refuse a configuration that stories are not for: it is that of a topic that matters.
-
-    Raises `ConfigError`: text and id are elsewhere.
-    """
-    given = config.input
-    if given.format != "text" and (given.text, given.id) != (("/text",), "/id"):
-        got = f"text at {', '.join(given.text)}, id at {given.id}; stories have /text and /id"
-        cure = "use a topic of its own, with a configuration of its own"
-        raise ConfigError([Problem("input.text", got, cure)])
 
 
 def _paced(

@@ -94,7 +94,14 @@ def command(
     shares = {"recall_from": recall_from, "precision_from": precision_from}
     with nullcontext() if topics else INTERRUPTION.listening():  # a topic's reader does not ask
         if pairs is None:
-            _check_sample(config, topics, others, plot)
+            if topics or others["unique"]:
+                raise click.UsageError(
+                    "a finished run needs a truth: give --pairs TRUTH, or only the INPUT"
+                )
+            if plot is not None and config.input.records:
+                raise click.UsageError(
+                    "records are found by equal fields, not by chance; omit --plot"
+                )
             seed = seed_of(others, config)
             found = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
         else:
@@ -109,15 +116,6 @@ def command(
         write_whole(plot, _picture(found, format=plot.suffix.lower()[1:]))
     answer(found, output)
     return ExitCode.OK if report.passes(min_recall, min_precision) else UNSOUND
-
-
-def _check_sample(config: Config, topics: bool, others: dict[str, Any], plot: Path | None) -> None:
-    if topics or others["unique"]:
-        raise click.UsageError(
-            "a finished run needs a truth: give --pairs TRUTH, or only the INPUT"
-        )
-    if plot is not None and config.input.records:
-        raise click.UsageError("records are found by equal fields, not by chance; omit --plot")
 
 
 def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) -> None:

@@ -109,14 +109,6 @@ def _model(field: FieldInfo) -> type[BaseModel] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def _owner(location: tuple[str | int, ...], model: type[BaseModel]) -> type[BaseModel] | None:
-    inside: type[BaseModel] | None = model
-    for step in location[:-1]:
-        field = inside.model_fields.get(str(step)) if inside else None
-        inside = _model(field) if field else None
-    return inside
-
-
 def _problem(
     details: ErrorDetails,
     location: tuple[str | int, ...],
@@ -125,7 +117,10 @@ def _problem(
 ) -> Problem:
     key = ".".join(map(str, location))
     path = tuple(map(str, location))
-    owner = _owner(location, model)
+    owner: type[BaseModel] | None = model
+    for step in location[:-1]:
+        field = owner.model_fields.get(str(step)) if owner else None
+        owner = _model(field) if field else None
     if details["type"] == "extra_forbidden" and owner is not None:
         cure = did_you_mean(str(location[-1]), list(owner.model_fields))
         kind = "unknown key" if len(location) > 1 else "unknown section"

@@ -69,7 +69,10 @@ class Observer:
         self.health.report(positions=dict(self._positions), lag=dict(self._lag))
         if self._lag:
             self.metrics.lag(sum(self._lag.values()), self._waiting_since(newest))
-            self._see_caught_up()
+            running = self.health.status.state is State.RUNNING
+            if self._behind and running and not any(self._lag.values()):
+                self._behind = False
+                logger.info("caught up with the input", extra=self._counts())
         self.spent("report")
 
     def _waiting_since(self, otherwise: int) -> float | None:
@@ -149,7 +152,9 @@ class Observer:
             self.health.enter(state, detail)
             self._show_partitions(state)
             if state is State.UNREACHABLE:
-                self._forget_lag()
+                self._lag.clear()
+                self.health.report(lag={}, owners={})
+                self.metrics.lag(nan, None)
         if state in _TROUBLE and before.state is state and now - self._warned < WARN_EVERY_SECONDS:
             return  # the details change: RocksDB names another file in each error of a full disk
         self._warned = now
@@ -159,21 +164,9 @@ class Observer:
         level = usual if worth else logging.DEBUG
         logger.log(level, "%s%s", state, f": {detail}" if detail else "", extra=self._counts())
 
-    def _forget_lag(self) -> None:
-        self._lag.clear()
-        self.health.report(lag={}, owners={})
-        self.metrics.lag(nan, None)
-
     def _counts(self) -> dict[str, int]:
         lag = {"lag_records": sum(self._lag.values())} if self._lag else {}
         return {"index_documents": self.health.status.documents, **lag}
-
-    def _see_caught_up(self) -> None:
-        """Log that the end of the input is reached, once for each time that work begins."""
-        running = self.health.status.state is State.RUNNING
-        if self._behind and running and not any(self._lag.values()):
-            self._behind = False
-            logger.info("caught up with the input", extra=self._counts())
 
     def _show_partitions(self, state: State) -> None:
         # A paused start does not know the number of partitions yet, so it shows at least one.

@@ -84,7 +84,14 @@ class Unfinished:
             if forgets:
                 with create():
                     pass
-                self._keep(run)
+                self._partial.mkdir(mode=0o700)
+                copy_closed(self._index, self._partial)
+                fields = {"inputs": [*run.inputs], "began": run.began}
+                with (self._partial / RUN).open("x", encoding="utf-8") as file:
+                    json.dump(fields, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                self._partial.replace(self._kept)
         return run
 
     def _read(self) -> BegunRun | None:
@@ -93,16 +100,6 @@ class Unfinished:
             return BegunRun([*fields["inputs"]], int(fields["began"]))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None  # no file, or one damaged by a power cut
-
-    def _keep(self, run: BegunRun) -> None:
-        self._partial.mkdir(mode=0o700)
-        copy_closed(self._index, self._partial)
-        fields = {"inputs": [*run.inputs], "began": run.began}
-        with (self._partial / RUN).open("x", encoding="utf-8") as file:
-            json.dump(fields, file)
-            file.flush()
-            os.fsync(file.fileno())
-        self._partial.replace(self._kept)
 
     def finish(self) -> None:
         """Drop the copy, because the outputs of the run are published."""

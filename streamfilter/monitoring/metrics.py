@@ -195,15 +195,13 @@ class Metrics:
             now = self._clock()
             self._series.add("activity_seconds_total", now - self._lapped, activity)
             if self._judges:
-                self._see_busy(activity, now - self._lapped)
+                seconds = now - self._lapped
+                self._elapsed += seconds
+                self._worked += seconds if activity not in IDLE_ACTIVITIES else 0.0
+                if self._elapsed >= BUSY_SECONDS:
+                    self._numbers["judge_busy_ratio", ""] = self._worked / self._elapsed
+                    self._elapsed = self._worked = 0.0
             self._lapped = now
-
-    def _see_busy(self, activity: str, seconds: float) -> None:
-        self._elapsed += seconds
-        self._worked += seconds if activity not in IDLE_ACTIVITIES else 0.0
-        if self._elapsed >= BUSY_SECONDS:
-            self._numbers["judge_busy_ratio", ""] = self._worked / self._elapsed
-            self._elapsed = self._worked = 0.0
 
     def lag(self, records: float, waiting_since: float | None) -> None:
         """Set the consumer lag in offsets (NaN: unknown), and since when (Unix time) records wait.

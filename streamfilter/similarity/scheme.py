@@ -164,19 +164,16 @@ class Scheme:
         if min(self.bands, self.rows, self.slots) < 1:
             raise ValueError("bands, rows and slots are 1 or more")
         if self.layout == "random":
-            self._check_random()
+            most = comb(self.slots, self.rows)
+            if self.bands > most:
+                raise ValueError(
+                    f"there are only {most} ways to choose {self.rows} of {self.slots} slots, not "
+                    f"{self.bands}; use fewer bands, or more slots"
+                )
         elif self.bands * self.rows > self.slots:
             raise ValueError(
                 f"{self.bands} bands x {self.rows} rows = {self.bands * self.rows} slots, but the "
                 f"signature has {self.slots}; use fewer bands or rows, or more slots"
-            )
-
-    def _check_random(self) -> None:
-        most = comb(self.slots, self.rows)
-        if self.bands > most:
-            raise ValueError(
-                f"there are only {most} ways to choose {self.rows} of {self.slots} slots, not "
-                f"{self.bands}; use fewer bands, or more slots"
             )
 
     @lru_cache(maxsize=16)  # noqa: B019  # a few small values, asked for at every start and look

@@ -209,18 +209,15 @@ class Task:
         self.doing = self._shown(step, self._transactor)
         self._look_for_progress(step, self._transactor)
         if step in (StepResult.IDLE, StepResult.MOVED):
-            self._back_up()
+            index = self._keeper.index
+            if self._backups is not None and index is not None:
+                self._backups.tick(index, self._keeper.index_id)
         if step is StepResult.REPLACE:
             self._show(self._transactor)
             self._begin()  # no progress: the cause may be a transaction that always fails
         elif step is not StepResult.IDLE or self._parts.clock.monotonic() >= self._lag_at:
             self._show(self._transactor)
         return step
-
-    def _back_up(self) -> None:
-        index = self._keeper.index
-        if self._backups is not None and index is not None:
-            self._backups.tick(index, self._keeper.index_id)
 
     def _advance_start(self, script: Script[Transactor]) -> StepResult:
         try:
@@ -289,16 +286,13 @@ class Task:
         """Return the offsets between each end and the committed position: taken records count."""
         self._parts.sink.serve()
         begin, ends = transactor.waits_from, self._parts.source.ends()
-        self._look_who_holds(begin, ends)
-        return {p: max(0, end - begin[p]) for p, end in ends.items()}
-
-    def _look_who_holds(self, positions: Positions, ends: Positions) -> None:
         before = str(self._held)
-        self._held.look(positions, ends)
+        self._held.look(begin, ends)
         if (now := str(self._held)) != before:
             self._parts.observer.process.loudly(
                 now or "no open transaction holds the input back any more"
             )
+        return {p: max(0, end - begin[p]) for p, end in ends.items()}
 
     def close(self) -> None:
         """Release all resources; an open transaction is aborted."""

@@ -43,20 +43,16 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
         question = frames.decode_part(frames.read(questions))
         answer: frames.Answer
         try:
-            answer = _answered(question)
+            sketcher = _sketcher(question.scheme, question.seed)
+            if question.recipe:
+                rows, ids, documents = _reader(question.recipe).plain(question.values)
+            else:
+                documents = frames.as_documents(question.values, len(sketcher.scheme.pointers))
+                rows, ids = [*range(len(documents))], []
+            answer = frames.Drawn(np.array(rows, np.int64), ids, sketched(sketcher, documents))
         except Exception as error:
             answer = type(error).__name__  # its message may quote a text
         frames.write(answers, frames.encode_answer(answer))
-
-
-def _answered(question: frames.Part) -> frames.Answer:
-    sketcher = _sketcher(question.scheme, question.seed)
-    if question.recipe:
-        rows, ids, documents = _reader(question.recipe).plain(question.values)
-    else:
-        documents = frames.as_documents(question.values, len(sketcher.scheme.pointers))
-        rows, ids = [*range(len(documents))], []
-    return frames.Drawn(np.array(rows, np.int64), ids, sketched(sketcher, documents))
 
 
 _sketcher = lru_cache(SCHEMES_MAX)(Sketcher.of_recipe)

@@ -67,7 +67,11 @@ class Showcase:
             if self._read is not None:
                 for record, outcome in zip(records, outcomes, strict=True):
                     if _is(outcome, Verdict.UNIQUE):
-                        self._remember(record)
+                        self._originals[record.source] = record
+                        self._bytes += len(record.value or b"")
+                        while self._bytes > ORIGINALS_BYTES_MAX:
+                            _, gone = self._originals.popitem(last=False)
+                            self._bytes -= len(gone.value or b"")
             for row in _latest(outcomes):
                 decision, record = outcomes[row], records[row]
                 assert isinstance(decision, Decision)
@@ -77,13 +81,6 @@ class Showcase:
                 if self._read is None:
                     kept = Record(record.source, None, None, timestamp=record.timestamp)
                 self._pairs.append(_Pair(document_id(row), decision, kept, original))
-
-    def _remember(self, record: Record) -> None:
-        self._originals[record.source] = record
-        self._bytes += len(record.value or b"")
-        while self._bytes > ORIGINALS_BYTES_MAX:
-            _, gone = self._originals.popitem(last=False)
-            self._bytes -= len(gone.value or b"")
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return the pairs for ``/status``, the latest first; texts are null where not shown."""
