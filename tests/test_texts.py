@@ -8,8 +8,8 @@ import tomllib
 import click
 import pytest
 
+from deploy.metrics_reference import table
 from streamfilter import cli
-from streamfilter.monitoring.metrics_reference import table
 from tests.support.texts import ROOT, TEXTS, section
 
 README_LINES_MAX = 220

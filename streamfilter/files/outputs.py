@@ -13,8 +13,8 @@ import fcntl
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -84,12 +84,8 @@ class OutputFile:
 
     def append(self, data: bytes) -> None:
         """Add *data* as it is, or raise `NoRoom`."""
-        try:
+        with self._room():
             self._stream.write(data)
-        except OSError as error:
-            if no_room(error):
-                raise self._full(error) from None
-            raise
 
     @property
     def closed(self) -> bool:
@@ -98,12 +94,17 @@ class OutputFile:
 
     def complete(self) -> None:
         """Finish the content, or raise `NoRoom`: after this, only the renaming can fail."""
-        try:
+        with self._room():
             if self._stream is not self._file:
                 self._stream.close()
             self._file.flush()
             if self._partial is not None:
                 os.fsync(self._file.fileno())
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             if no_room(error):
                 raise self._full(error) from None

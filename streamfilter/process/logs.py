@@ -63,11 +63,11 @@ class Masker:
 MASKER = Masker()  # one for the process: all output must be masked, also before logging is set up
 
 
-class _Tally:
-    """Counts how often each key came within `REPEAT_SECONDS`, for a bounded number of keys."""
+class Tally:
+    """Counts how often each key came within some *seconds*, for a bounded number of keys."""
 
-    def __init__(self, allowed: int) -> None:
-        self._allowed = allowed
+    def __init__(self, allowed: int, seconds: float = REPEAT_SECONDS) -> None:
+        self._allowed, self._seconds = allowed, seconds
         self._seen: dict[Hashable, tuple[float, int]] = {}
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class _Tally:
         """Count *key*; return whether it may pass, and how many were suppressed before it."""
         since, number = self._seen.pop(key, (now, 0))
         held = 0
-        if now - since >= REPEAT_SECONDS:
+        if now - since >= self._seconds:
             held = max(0, number - self._allowed)
             since, number = now, 0
         self._seen[key] = (since, number + 1)
@@ -98,8 +98,8 @@ class Repeats(logging.Filter):
         super().__init__()
         self._clock = clock
         self._lock = threading.Lock()
-        self._equal = _Tally(REPEATS)
-        self._alike = _Tally(ALIKE)
+        self._equal = Tally(REPEATS)
+        self._alike = Tally(ALIKE)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Apply the limit for equal lines, then the limit for the template."""

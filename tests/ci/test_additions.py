@@ -136,7 +136,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
             '            series.add("batches_total", 1)\n',
             anchor='            series.add("records_consumed_total", records)\n',
         ),
-        Printed("deploy/README.md", "streamfilter.monitoring.metrics_reference"),
+        Printed("deploy/README.md", "deploy.metrics_reference"),
     ],
     "A header": [
         Edit(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from streamfilter.config.configuration import Config
+from streamfilter.process.logs import Tally
 
 HEARD_MAX = 8
 HELD_MAX = 100
@@ -22,7 +23,6 @@ _WHEN = re.compile(r" \(after \d+ms in state (\w+)(?:, \d+ identical error\(s\) 
 _WHO = re.compile(r"^(?:\w+: )?(?:\w+://)?(?:\w+Coordinator: )?\S+?(?:/-?\w+)?: ")
 """The part of a line that names the client's connection to a broker."""
 GROUP_SECONDS = 60.0
-GROUPS_MAX = 100
 CURES = (
     ("Failed to resolve", "check the host's name in kafka.common.bootstrap.servers"),
     ("Connection refused", "nothing listens there: check host and port, and that the broker runs"),
@@ -69,21 +69,15 @@ class LineGroups:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._clock, self._lines = clock, Tally(1, GROUP_SECONDS)
 
     def passes(self, record: logging.LogRecord) -> bool:
         """Return whether to write *record*, and set on it how many were suppressed before it."""
         said = _WHO.sub("", _SOURCE.sub("", record.getMessage()), count=1)
-        now = self._clock()
-        begun, held = self._seen.pop(said, (-GROUP_SECONDS, 0))
-        new = now - begun >= GROUP_SECONDS
-        self._seen[said] = (now, 0) if new else (begun, held + 1)
-        if len(self._seen) > GROUPS_MAX:
-            del self._seen[next(iter(self._seen))]
-        if new and held:
+        passes, held = self._lines.take(said, self._clock())
+        if held:
             record.suppressed = held
-        return new
+        return passes
 
 
 class Listening(logging.Filter):

@@ -1,6 +1,6 @@
 """The table of metrics in deploy/README.md, from the catalogue.
 
-Printed by `python -m streamfilter.monitoring.metrics_reference`.
+Printed by `python -m deploy.metrics_reference`.
 """
 
 from streamfilter.monitoring.catalogue import CATALOGUE, PREFIX, Metric, MetricKind
