@@ -138,7 +138,7 @@ class Reader:
         else:
             texts = [WHOLE] if format == "text" else [text] if isinstance(text, str) else text
             self._select = selection = TextSelection(texts, inside, depth=depth)
-        self._values = value_paths(values, beside=self._select.paths, depth=depth)
+        self._values = value_paths(values, depth=depth)
         if not records and (framed_json := FORMATS.get(format)) is not None:
             self._shortcut = shortcut(selection, self._values, depth=depth, framed=framed_json)
         self._ask_all: AskAll | None = None  # of the source of schemas that did not know an id

@@ -174,6 +174,8 @@ def test_no_topic_serves_two_roles(role):
         "input.text=[]",
         "input.text=[/title, body]",
         "input.text=[/title, /title/main]",
+        "input.text=[/a/*/b, /a/*]",
+        "input.text=/id/text",
         "input.text=value",
         "input.format=avro",
         "input.schema_file=a.avsc",

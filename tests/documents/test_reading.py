@@ -172,12 +172,6 @@ def test_pointers_at_one_element_or_misspelt_ones_are_refused(pointer: str) -> N
         Reader(text=pointer)
 
 
-@pytest.mark.parametrize(("text", "id_"), [("/a", "/a"), ("/a", "/a/b"), ("/a/b", "/a")])
-def test_a_text_inside_the_id_is_refused(text: str, id_: str) -> None:
-    with pytest.raises(ValueError, match="overlap"):
-        Reader(text=text, id=id_)
-
-
 def test_without_an_id_pointer_the_position_is_the_id() -> None:
     expected = Document("docs-2-17", "a")
     assert Reader(id=None).read(record(b'{"text":"a"}')) == expected

@@ -192,16 +192,6 @@ def test_an_id_inside_a_key_is_read_through_an_envelope_and_json_in_a_string():
     assert read(Reader(id="key#/outer#/id"), {"text": "a"}, key=key_with(path, "7")).id == "7"
 
 
-@pytest.mark.parametrize(
-    ("text", "id_"),
-    [(["/a", "/a"], None), (["/a", "/a/b"], None), (["/a/*/b", "/a/*"], None),
-     (["/b", "/a/b"], "/a"), ("value", "/id"), ([], None)],
-)  # fmt: skip
-def test_pointers_that_lead_through_each_other_are_refused(text, id_):
-    with pytest.raises(ValueError, match=r"overlap|names no text"):
-        Reader(text=text, id=id_)
-
-
 ROW = {
     "text": "a story",
     "id": 7,

@@ -122,12 +122,6 @@ def name_of(path: Path) -> str:
     return pointer_of(path) or "the value"
 
 
-def overlap(one: Path, other: Path) -> bool:
-    """Return whether one of the two paths leads through the other, and not into its string."""
-    short, long = sorted((one, other), key=len)
-    return long[: len(short)] == short and type((*long, "")[len(short)]) is not Inside
-
-
 def string_of(found: Any, path: Path) -> str:
     """Return *found*, the value at *path*, if it is a valid string, or raise `Unreadable`."""
     if type(found) not in (str, Faulty):

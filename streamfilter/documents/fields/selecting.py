@@ -24,9 +24,7 @@ from streamfilter.documents.fields.pointers import (
     Unreadable,
     checked_string,
     name_of,
-    overlap,
     parse_pointer,
-    pointer_of,
     string_of,
     wrong_type,
 )
@@ -63,16 +61,13 @@ class TextSelection:
     """Takes the text out of a decoded value, and the id if it is there."""
 
     def __init__(self, texts: Sequence[str], id_pointer: str | None, *, depth: int = DEPTH) -> None:
-        """Prepare to read *texts*, in this order; none may lead through another."""
-        if not texts:
-            raise ValueError("input.text names no text; use a JSON Pointer, such as /text")
+        """Prepare to read *texts*, at least one, in this order; none leads through another."""
         self.texts = [() if text == WHOLE else parse_pointer(text, depth=depth) for text in texts]
         self.id = None if id_pointer is None else parse_pointer(id_pointer, depth=depth)
         self.paths = [*self.texts, *([] if self.id is None else [self.id])]
         """All paths that are read in a value."""
         self.needed = [self.texts, *([] if self.id is None else [[self.id]])]
         """Groups of these: a document needs at least one path of each group."""
-        _check_overlaps(self.texts, self.id)
         forms = Counter(map(_without_strings, self.texts))
         self._forms = {text for text in self.texts if forms[_without_strings(text)] > 1}
         self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
@@ -128,22 +123,6 @@ def _only_key(path: Path | None) -> str | None:
 def _text_at(root: Any, path: Path) -> str:
     found = field_at(root, path, missing=ErrorCode.MISSING_TEXT)
     return "" if found is None else string_of(found, path)
-
-
-def _check_overlaps(texts: Sequence[Path], id_: Path | None) -> None:
-    """Refuse a pointer that leads through another: one of the two cannot be a string."""
-    for at, text in enumerate(texts):
-        for other in texts[:at]:
-            if overlap(text, other):
-                raise ValueError(
-                    f"{name_of(other)!r} and {name_of(text)!r} (texts) overlap; "
-                    "use different fields"
-                )
-        if id_ is not None and overlap(text, id_):
-            raise ValueError(
-                f"{name_of(text)!r} (text) and {pointer_of(id_)!r} (id) overlap; "
-                "use two different fields"
-            )
 
 
 def id_at(root: Any, path: Path) -> str | int:

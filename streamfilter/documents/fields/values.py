@@ -24,7 +24,6 @@ from streamfilter.documents.fields.pointers import (
     checked_string,
     name_of,
     no_object,
-    overlap,
     parse_pointer,
     pointer_of,
     string_of,
@@ -121,18 +120,12 @@ def _end_of(root: Any, path: Path) -> tuple[bool, Any]:
     return False, MISSING
 
 
-def value_paths(pointers: Sequence[str], *, beside: Sequence[Path], depth: int) -> list[Path]:
-    """Return the paths of *pointers*; none may overlap with *beside*, the others that are read."""
+def value_paths(pointers: Sequence[str], *, depth: int) -> list[Path]:
+    """Return the paths of *pointers*, each to one field."""
     paths = [parse_pointer(pointer, depth=depth) for pointer in pointers]
-    for at, path in enumerate(paths):
+    for path in paths:
         if EACH in path:
             raise ValueError(f"{name_of(path)!r} leads into an array; name a field of an object")
-        for other in (*beside, *paths[:at]):
-            if path != other and overlap(path, other):
-                raise ValueError(
-                    f"{name_of(path)!r} (compared beside the text) and {name_of(other)!r} overlap; "
-                    "use different fields"
-                )
     return paths
 
 
