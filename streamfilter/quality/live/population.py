@@ -12,7 +12,7 @@ rarest outcomes. They are conservative (too wide), and equal if the whole popula
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
 from math import exp, lgamma
 
 LEVEL = 0.97
@@ -37,28 +37,17 @@ def bounds(found: int, *, sample: int, population: int, level: float = LEVEL) ->
     rare = (1 - level) / 2
     least, most = found, population - (sample - found)
 
-    def too_few(number: int) -> bool:
-        """Return True if *number* of them would very rarely give *found* or more."""
-        return 1 - _at_most(found - 1, sample, number, population) < rare
+    def not_too_few(number: int) -> bool:
+        """Return False if *number* of them would very rarely give *found* or more."""
+        return 1 - _at_most(found - 1, sample, number, population) >= rare
 
-    def not_too_many(number: int) -> bool:
-        """Return True unless *number* of them would very rarely give *found* or fewer."""
-        return _at_most(found, sample, number, population) >= rare
+    def too_many(number: int) -> bool:
+        """Return True if *number* of them would very rarely give *found* or fewer."""
+        return _at_most(found, sample, number, population) < rare
 
-    lower = _first(lambda number: not too_few(number), least, most)
-    upper = _first(lambda number: not not_too_many(number), least, most + 1) - 1
+    lower = least + bisect_left(range(least, most), True, key=not_too_few)
+    upper = least + bisect_left(range(least, most + 1), True, key=too_many) - 1
     return lower, max(upper, lower)
-
-
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the first number from *low* on for which *holds*, or *high*; it holds from there."""
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def _at_most(found: int, sample: int, number: int, population: int) -> float:
