@@ -176,6 +176,8 @@ def test_no_topic_serves_two_roles(role):
         "input.text=[/title, /title/main]",
         "input.text=[/a/*/b, /a/*]",
         "input.text=/id/text",
+        "verify.agree_on=[/text/a]",
+        "verify.also_same=[/id/a]",
         "input.text=value",
         "input.format=avro",
         "input.schema_file=a.avsc",
