@@ -63,7 +63,7 @@ class Masker:
 MASKER = Masker()  # one for the process: all output must be masked, also before logging is set up
 
 
-class Tally:
+class LineCounts:
     """Counts how often each key came within some *seconds*, for a bounded number of keys."""
 
     def __init__(self, allowed: int, seconds: float = REPEAT_SECONDS) -> None:
@@ -98,8 +98,8 @@ class Repeats(logging.Filter):
         super().__init__()
         self._clock = clock
         self._lock = threading.Lock()
-        self._equal = Tally(REPEATS)
-        self._alike = Tally(ALIKE)
+        self._equal = LineCounts(REPEATS)
+        self._alike = LineCounts(ALIKE)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Apply the limit for equal lines, then the limit for the template."""

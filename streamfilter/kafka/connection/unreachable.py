@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from streamfilter.config.configuration import Config
-from streamfilter.process.logs import Tally
+from streamfilter.process.logs import LineCounts
 
 HEARD_MAX = 8
 HELD_MAX = 100
@@ -69,7 +69,7 @@ class LineGroups:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._lines = clock, Tally(1, GROUP_SECONDS)
+        self._clock, self._lines = clock, LineCounts(1, GROUP_SECONDS)
 
     def passes(self, record: logging.LogRecord) -> bool:
         """Return whether to write *record*, and set on it how many were suppressed before it."""
