@@ -167,7 +167,7 @@ class DemoRun:
             while self.ledger.under_way > 0 and time.monotonic() < deadline:
                 for each in self._processes.values():
                     if each.is_killed and self.plan.broker:
-                        each.restart()  # the input ended before it was started again
+                        self._restart(each)  # the input ended before it was started again
                     each.check_alive()
                 self._receive(tail)
                 show(time.monotonic() - begun)
@@ -224,11 +224,7 @@ class DemoRun:
         if self._restart_at and elapsed >= self._restart_at:
             self._restart_at = 0.0
             for each in killed.values():
-                each.restart()
-            self.note = (
-                f"started again; {self.ledger.under_way:,} records wait for it, and Kafka aborts "
-                "the transaction that it had open"
-            )
+                self._restart(each)
         elif due and not self._restart_at:
             self._kills.pop(0)
             self._processes[due[1]].kill()
@@ -236,6 +232,13 @@ class DemoRun:
             self._sent_before = len(self.ledger.sent)
             self._silent = set(range(self.plan.partitions))
             self.note = f"kill -9: {due[1]} is gone, in the middle of its work"
+
+    def _restart(self, process: RunningFilter) -> None:
+        process.restart()
+        self.note = (
+            f"started again; {self.ledger.under_way:,} records wait for it, and Kafka aborts "
+            "the transaction that it had open"
+        )
 
 
 def free_ports(count: int) -> list[int]:
