@@ -214,8 +214,10 @@ def test_one_is_answered_at_a_time_and_a_flood_is_refused_at_once(health, token,
         first.join()
         assert results(pages) == {"answered": 1, "refused": 0, "busy": 21, "failed": 0}
         for code, output, expected in (
-            (-9, b"so far", 503), (70, b"Traceback", 503), (78, b"no index", 503),
+            (-9, b"so far", 503), (1, b"MemoryError", 503), (70, b"Traceback", 503),
+            (78, b"no index", 503),
             (64, b"cure", 400), (-9, b"x" * questions.ANSWER_BYTES_MAX, 400),
+            (0, b"x" * questions.ANSWER_BYTES_MAX, 400),
         ):  # fmt: skip
             monkeypatch.setattr(questions, "_ended", lambda *_, told=(code, output): told)
             assert post(server, b"x", **RIGHT)[0] == expected

@@ -102,17 +102,18 @@ class Questions:
         if isinstance(ended, str):
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": ended}
         code, output = ended
+        if len(output) == ANSWER_BYTES_MAX:  # it may have ended well, with the rest in the pipe
+            return HTTPStatus.BAD_REQUEST, {"error": "the answer is too long; ask for a limit=5"}
         if not code:
             found: dict[str, Any] = json.loads(output)
             return HTTPStatus.OK, found
-        if len(output) == ANSWER_BYTES_MAX:
-            return HTTPStatus.BAD_REQUEST, {"error": "the answer is too long; ask for a limit=5"}
         if _died(code):
             why = f"there was no answer within {_bounds()}"
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": why}
         text = visible(output.decode(errors="replace")).strip()
-        status = {ExitCode.USAGE: HTTPStatus.BAD_REQUEST}
-        return status.get(ExitCode(code), HTTPStatus.SERVICE_UNAVAILABLE), {"error": text}
+        wrong = code == ExitCode.USAGE
+        status = HTTPStatus.BAD_REQUEST if wrong else HTTPStatus.SERVICE_UNAVAILABLE
+        return status, {"error": text}
 
     def _ended(self, verb: str, *arguments: str, body: bytes = b"") -> tuple[int, bytes] | str:
         """Run a command, one at a time; return how it ended, or why it was not started."""
@@ -143,8 +144,8 @@ def _options_in(query: str) -> list[str] | None:
 
 
 def _died(code: int) -> bool:
-    """Return whether a command was killed, or had too little memory."""
-    return code < 0 or code == ExitCode.BUG
+    """Return whether a command was killed, or had too little memory (Python itself ends with 1)."""
+    return code < 0 or code in (1, ExitCode.BUG)
 
 
 def _bounds() -> str:
