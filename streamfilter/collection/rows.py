@@ -184,7 +184,10 @@ def rows_of(rows: Rows, columns: tuple[str, ...] = ()) -> Iterator[Row]:
         KeyError: the table has no such column.
     """
     if isinstance(rows, (str, bytes)):
-        raise TypeError(f"expected many rows, got one {type(rows).__name__}: {rows!r:.60}")
+        raise TypeError(
+            f"expected many rows, got one {type(rows).__name__}: {rows!r:.60}; of a file give its "
+            "rows: open(path), or pyarrow.parquet.read_table(path)"
+        )
     if isinstance(rows, (Mapping, Set)):
         kind = type(rows).__name__
         raise TypeError(
