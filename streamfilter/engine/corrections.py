@@ -25,6 +25,7 @@ from typing import Protocol
 
 from streamfilter.engine.messages.forwarding import size_of
 from streamfilter.engine.ports import (
+    Abortable,
     Clock,
     Outgoing,
     RecordsRefused,
@@ -48,6 +49,7 @@ BATCH_RECORDS, BATCH_BYTES = 500, 4 * 1024 * 1024
 COMMITS_MAX = 5
 ROUNDS_MAX = 20
 """How often in a row a correction begins again without progress. A refused record is progress."""
+SHRUNK = 4  # a transaction that was not delivered is tried again with a quarter of its records
 
 Bounds = Mapping[int, tuple[int, int]]
 Seen = Callable[[SideRecord, Record | None, Outgoing | str], None]
@@ -96,7 +98,8 @@ class Correction:
     def __init__(self, log: SideLog, verb: Verb, seen: Seen = lambda *_: None) -> None:
         self._log, self._verb, self._seen = log, verb, seen
         self._refused: dict[Source, str] = {}
-        self._most = BATCH_RECORDS
+        self._most = BATCH_RECORDS  # of a transaction; fewer once one was too slow
+        self._batch: list[_Copy] = []
         self.tally = CorrectionCounts()
 
     def preview(self) -> None:
@@ -121,6 +124,11 @@ class Correction:
                     return
             except RecordsRefused as error:
                 refusal = without_frames(error)
+            except Abortable as error:
+                if len(self._batch) < 2:
+                    raise
+                # Not delivered in time: by a quota, or over a thin line.
+                self._most, why = max(1, len(self._batch) // SHRUNK), str(error)
             # A new producer begins: `README.md` says what an abort or a slow commit may leave. It
             # fences, so the notes are read again.
             if refusal is not None:

@@ -13,6 +13,7 @@ from streamfilter.engine.correction_verbs import LetterReplay, Surroundings, Wit
 from streamfilter.engine.corrections import Bounds, Correction
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder
 from streamfilter.engine.ports import (
+    Abortable,
     Blame,
     Layout,
     Outgoing,
@@ -71,6 +72,7 @@ class Port:
         self.calls = self.epoch = 0
         self.refuses: set[int] = set()
         self.names_each = True
+        self.delivers = COUNT * 9  # records of a transaction; more are too slow
         self.fails_at = 0  # the call to commit that must be repeated
 
     def _call(self) -> None:
@@ -92,6 +94,8 @@ class Port:
 
     def flush(self) -> int:
         self._call()
+        if len(self.outs) > self.delivers:
+            raise Abortable(f"{len(self.outs)} records were not delivered")
         bad = [n for n, out in enumerate(self.outs) if out.timestamp in self.refuses]
         if bad:
             blame = Blame(
@@ -298,6 +302,20 @@ def test_after_a_commit_that_was_repeated_a_new_producer_sends_the_rest_once() -
     done = correction("release", port)
     done.run(port, fence, FakeClock(), 9)  # type: ignore[arg-type]
     assert (came("release", broker), opened, done.tally.before) == (wanted(), [2], 0)
+
+
+@pytest.mark.parametrize("verb", SIDE)
+def test_what_is_not_delivered_in_time_is_sent_in_smaller_transactions(verb: str) -> None:
+    broker = stage(verb)
+    port = Port(broker, SIDE[verb], lambda _: None)
+    port.delivers = 2  # a record and its note
+    done = correction(verb, port)
+    done._most = COUNT
+    done.run(port, port.open, FakeClock(), 9)  # type: ignore[arg-type]
+    assert (came(verb, broker), done.tally.sent.total()) == (wanted(), COUNT)
+    port.broker, port.delivers = stage(verb), 1
+    with pytest.raises(Abortable, match="2 records were not delivered"):
+        correction(verb, port).run(port, port.open, FakeClock(), 9)  # type: ignore[arg-type]
 
 
 def test_a_reference_is_read_at_its_source_and_stays_if_that_is_gone_or_another() -> None:
