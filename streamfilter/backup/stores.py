@@ -10,12 +10,12 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from streamfilter.index.directory.lock_and_marker import sync_directory
+from streamfilter.index.directory.lock_and_marker import write_whole
 from streamfilter.index.errors import IndexFault, IndexRefused, IndexUnavailable
 from streamfilter.stops import no_room
 
@@ -108,20 +108,7 @@ class DirectoryStore:
         with _file_errors(self.root):
             path = self._own(name)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
-            try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
-                    for block in blocks:
-                        file.write(block)
-                    file.flush()
-                    os.fsync(file.fileno())
-                new.replace(path)
-            except BaseException:
-                with suppress(OSError):
-                    new.unlink(missing_ok=True)
-                raise
-            sync_directory(path.parent)
+            write_whole(path, blocks, suffix=f".{secrets.token_hex(4)}.new")
 
     def get(self, name: str) -> Iterator[bytes]:
         """Yield the blocks of a regular file; a pipe or a link is refused, and not waited for."""

@@ -8,10 +8,10 @@ one, so it is refused.
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from streamfilter.index.directory.lock_and_marker import write_whole
 from streamfilter.index.errors import file_errors
 from streamfilter.model import Origins
 from streamfilter.stops import SchemeMismatch
@@ -74,13 +74,8 @@ class Sources:
         if self._path is None:
             return
         table = {"version": VERSION, "sources": [asdict(known) for known in self._known]}
-        partial = self._path.with_suffix(".partial")
         with file_errors(self._path):
-            with open(partial, "w", encoding="utf-8") as file:
-                json.dump(table, file, ensure_ascii=False, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, self._path)
+            write_whole(self._path, [json.dumps(table, ensure_ascii=False, indent=1).encode()])
 
 
 def _read(path: Path) -> list[Known]:

@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -199,14 +200,25 @@ def write_marker(path: Path, marker: Marker) -> None:
     """Write *marker* atomically and durably: after a crash it is the old or the new one."""
     about = "streamfilter index; delete only together with the directory"
     fields = {"about": about, **marker_fields(marker), "complete": marker.complete}
-    new = path / (MARKER_NAME + ".new")
+    write_whole(path / MARKER_NAME, [json.dumps(fields, indent=1).encode()])
+
+
+def write_whole(path: Path, blocks: Iterable[bytes], *, suffix: str = ".new") -> None:
+    """Write *blocks* to *path*, durably; under its name and *suffix* until all are there."""
+    new = path.with_name(path.name + suffix)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
-        file.write(json.dumps(fields, indent=1).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path / MARKER_NAME)
-    sync_directory(path)
+    try:
+        with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
+            for block in blocks:
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
 
 
 def canonical(fields: object) -> bytes:
