@@ -48,8 +48,11 @@ def judges(spans: Sequence[Span]) -> bool:
 
 def end_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd | None:
     """Return the end of a *changelog*; None: there is none, or it is empty. Raises `Stop`."""
-    if changelog not in listed(config, admin):
-        return None
+    return last_of(config, admin, changelog) if changelog in listed(config, admin) else None
+
+
+def last_of(config: Config, admin: AdminClient, changelog: str) -> ChangelogEnd | None:
+    """Return the end of a *changelog* that exists; None: it is empty. Raises `Stop`."""
     with TopicReader(config, changelog) as reader:
         for block in reader.newest_first(reader.bounds(admin, stable=True)):
             end, last = None, -1

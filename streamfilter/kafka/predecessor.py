@@ -27,7 +27,7 @@ from streamfilter.engine.messages.changelog_header import (
 from streamfilter.engine.ports import Outgoing, Retriable, Sink
 from streamfilter.index.input_table import Spot
 from streamfilter.kafka.brokers.broker_queries import INPUT_PREFIX, ask_for_id, committed_spots
-from streamfilter.kafka.changelog_ends import UNKNOWN_INDEX, beginning_of, end_of, index_of, judges
+from streamfilter.kafka.changelog_ends import UNKNOWN_INDEX, beginning_of, index_of, judges, last_of
 from streamfilter.kafka.connection.clients import consumer, reader_properties
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, listed
@@ -78,25 +78,21 @@ class OldGroup:
         """Return the error that it cannot be taken over, with its name."""
         return ConfigError([Problem("input.take_over", f"the group {self.name!r}: {got}", cure)])
 
-    def changelog(self) -> str:
-        """Return its changelog; empty: it has none, or it was deleted. Raises `LogError`."""
-        known = listed(self.config, self.admin)
-        return self._changelog({}, known) or self._changelog(self._offsets(known)[1], known)
-
-    def look(self, changelog: str, *, fenced: bool = True) -> OldState:
-        """Return how it stands now, by its *changelog*; empty: it has none.
+    def look(self, *, fenced: bool = True) -> OldState | None:
+        """Return how it stands now; None: it has no changelog, or that was deleted.
 
         Unless its last process is *fenced*, that process may have a transaction open. Raises
         `ConfigError`: it cannot be taken over; `LogError`.
         """
+        known = listed(self.config, self.admin)
+        changelog = self._changelog({}, known) or self._changelog(self._offsets(known)[1], known)
         if not changelog:
-            raise self._missing()
-        end = end_of(self.config, self.admin, changelog)
+            return None
+        end = last_of(self.config, self.admin, changelog)
         if end is None:
             raise self.refusal(f"its changelog {changelog} is empty", "start it once, and stop it")
         if end.successor:  # all else may be gone: brokers delete the offsets of an idle group
             return OldState(changelog, {}, end.last, self._ours(end.successor))
-        known = listed(self.config, self.admin)
         offsets, noted = self._offsets(known, stable=fenced)
         if not offsets:
             cure = "start it once more, and stop it"
@@ -114,15 +110,17 @@ class OldGroup:
             raise self.refusal(got, "start it, and let it read on to the end; then stop it")
         return OldState(changelog, offsets, end.last)
 
-    def _missing(self) -> ConfigError:
-        """Return the refusal of a group without a changelog."""
+    def there(self, *, fenced: bool = True) -> OldState:
+        """Return what `look` does; raise `ConfigError` if it has no changelog."""
+        if found := self.look(fenced=fenced):
+            return found
         if not members_of(self.admin, self.name)[1]:
             cure = (
                 "name the old group (its kafka.group); if its offsets have expired, start it once "
                 "and stop it; " + _TOOK
             )
-            return self.refusal("there is no such group", cure)
-        return self.refusal(
+            raise self.refusal("there is no such group", cure)
+        raise self.refusal(
             "it has no changelog that begins with its name: it is no group of streamfilter, or "
             "that topic was deleted",
             "name the group of the old service; a changelog without its beginning is first written "
@@ -273,13 +271,13 @@ class KafkaPredecessor:
 
     def positions(self, partitions: Sequence[int]) -> Positions | None:
         """Return its last positions; a partition that it did not know yet begins at 0."""
-        if not (changelog := self.old.changelog()):
+        found = self.old.look()
+        if found is None:
             raise Temporary(
                 f"the group {self.group} has no changelog any more\n"
                 "    what stays: everything\n"
                 "    cure: run this again: a group that took over needs it no longer"
             )
-        found = self.old.look(changelog)
         if found.successor:
             self.taking.done = True
             return None

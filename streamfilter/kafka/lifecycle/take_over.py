@@ -43,7 +43,7 @@ def preview(config: Config, *, back: bool) -> str:
         raise ConfigError([Problem("input.take_over", "--dry-run shows what it would do", cure)])
     old = OldGroup(config, clients.admin_client(config), config.input.take_over)
     with explained(config), asked_once():
-        found = old.look(old.changelog(), fenced=False)
+        found = old.there(fenced=False)
         old.refuse_anew(found)
         if found.successor is None:
             old.refuse_other_unique(found)
@@ -94,11 +94,11 @@ def prepared(start: Start, *, back: bool) -> TakeOver | None:
     own = start.patiently(lambda: end_of(config, old.admin, config.changelog_topic))
     if own is not None and own.successor and not back:
         return None  # the task's start refuses it by name
-    changelog = start.patiently(old.changelog)
-    if own is not None and own.judges and not changelog:
+    standing = start.patiently(lambda: old.look(fenced=False))
+    if own is not None and own.judges and standing is None:
         logger.info("%s has no changelog any more; %s goes on", group, config.kafka.group)
         return None
-    found = start.patiently(lambda: old.look(changelog, fenced=False))
+    found = standing or start.patiently(lambda: old.there(fenced=False))
     start.patiently(lambda: old.refuse_anew(found))
     start.patiently(lambda: _refuse_reset(old, own, found))
     if found.successor:
@@ -112,7 +112,7 @@ def prepared(start: Start, *, back: bool) -> TakeOver | None:
         )
         raise old.refusal(got, cure)
     start.patiently(lambda: _fence(config, group))
-    found = start.patiently(lambda: old.look(old.changelog()))
+    found = start.patiently(old.there)
     logger.info("%s has ended, at %s", group, found.places)
     start.patiently(lambda: old.refuse_other_unique(found))
     start.patiently(lambda: settled(config, old.admin, config.output.unique))
