@@ -189,6 +189,9 @@ def principal_of(config: Config) -> str | None:
     return f"User:{user}" if user and config.kafka.mechanism != "OAUTHBEARER" else None
 
 
+KEY = "kafka.common (rights)"
+
+
 def check_rights(
     config: Config,
     roles: Sequence[str | None],
@@ -319,7 +322,12 @@ def _problem(config: Config, principal: str, right: Right, *, denied: bool) -> P
     if denied:
         got += ": an ACL denies it, so none can allow it"
         cure = f"see which ACL, and remove it: {' '.join(cure.split()[:3])} --list"
-    return Problem("kafka.common (rights)", got, cure, warning=bool(right.why))
+    return Problem(KEY, got, cure, warning=bool(right.why))
+
+
+def is_of_forgetting(problem: Problem) -> bool:
+    """Return whether it is the right to delete changelog records, the only one with a warning."""
+    return problem.key == KEY and problem.warning
 
 
 def command_for(config: Config, principal: str, right: Right) -> str:
