@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from streamfilter.backup import manifest
@@ -25,6 +28,7 @@ from streamfilter.index.directory.opening import wipe_index
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused, file_errors
 from streamfilter.killpoints import kill_point
 
+THREADS = 4  # that download files of one backup
 CANDIDATES_MAX = 50  # backups of one index that are looked at, the newest first
 
 
@@ -131,7 +135,9 @@ def _holds_nothing(path: Path) -> bool:
     )
 
 
-def fetch(store: Store, copied: Copied, path: Path, throttle: Throttle) -> None:
+def fetch(
+    store: Store, copied: Copied, path: Path, throttle: Throttle, *, threads: int = THREADS
+) -> None:
     """Restore one index into the directory *path*, where there is none. Or leave none there."""
     with file_errors(path):
         _refuse_small(path, copied.bytes)
@@ -143,9 +149,7 @@ def fetch(store: Store, copied: Copied, path: Path, throttle: Throttle) -> None:
                 database = path / DATABASE_NAME
                 database.mkdir(mode=0o700)
                 kill_point("backup.begun")
-                for name in copied.sums:
-                    _fetch_file(store, copied, name, database, throttle)
-                    kill_point("backup.fetched")
+                _fetch_files(store, copied, database, throttle, threads)
                 sync_directory(database)
                 kill_point("backup.restored")
                 write_marker(path, replace(copied.marker, complete=True))
@@ -154,8 +158,29 @@ def fetch(store: Store, copied: Copied, path: Path, throttle: Throttle) -> None:
                 raise
 
 
+def _fetch_files(
+    store: Store, copied: Copied, database: Path, throttle: Throttle, threads: int
+) -> None:
+    """Download the files, several at a time: a checksum, the disk and the store take turns."""
+    lock, failed = threading.Lock(), threading.Event()
+
+    def advanced(count: int) -> None:
+        with lock:
+            throttle.advanced(count)
+
+    shared = Throttle(stopping=lambda: failed.is_set() or throttle.stopping(), advanced=advanced)
+    one = partial(_fetch_file, store, copied, database, shared)
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for _ in pool.map(one, copied.sums) if threads > 1 else map(one, copied.sums):
+                kill_point("backup.fetched")
+        except BaseException:
+            failed.set()  # the others end now, too
+            raise
+
+
 def _fetch_file(
-    store: Store, copied: Copied, name: str, database: Path, throttle: Throttle
+    store: Store, copied: Copied, database: Path, throttle: Throttle, name: str
 ) -> None:
     """Download one file, and refuse it if it is not what the backup wrote."""
     source = copied.object_of(name)

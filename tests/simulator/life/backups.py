@@ -159,7 +159,8 @@ class SimTarget:
             raise DiskFull(f"{disk.name}: full")
         path = self._objects.path / disk.name
         path.parent.mkdir(exist_ok=True)
-        fetch(self._store, copied, path, Throttle(stopping=stopping, advanced=advanced))
+        throttle = Throttle(stopping=stopping, advanced=advanced)
+        fetch(self._store, copied, path, throttle, threads=1)
         database = path / DATABASE_NAME
         names, facts = pickle.loads((database / CURRENT).read_bytes())
         rows = {n: pickle.loads((database / f"{n}.sst").read_bytes()) for n in names}
