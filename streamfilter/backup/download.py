@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -162,20 +161,17 @@ def _fetch_files(
     store: Store, copied: Copied, database: Path, throttle: Throttle, threads: int
 ) -> None:
     """Download the files, several at a time: a checksum, the disk and the store take turns."""
-    lock, failed = threading.Lock(), threading.Event()
-
-    def advanced(count: int) -> None:
-        with lock:
-            throttle.advanced(count)
-
-    shared = Throttle(stopping=lambda: failed.is_set() or throttle.stopping(), advanced=advanced)
-    one = partial(_fetch_file, store, copied, database, shared)
+    failed: list[bool] = []
+    ending = Throttle(stopping=lambda: bool(failed) or throttle.stopping())
+    one = partial(_fetch_file, store, copied, database, ending)
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for _ in pool.map(one, copied.sums) if threads > 1 else map(one, copied.sums):
+            done = pool.map(one, copied.sums) if threads > 1 else map(one, copied.sums)
+            for (size, _), _ in zip(copied.sums.values(), done, strict=True):
+                throttle.advanced(size)
                 kill_point("backup.fetched")
         except BaseException:
-            failed.set()  # the others end now, too
+            failed.append(True)  # the others end now, too
             raise
 
 
