@@ -210,4 +210,4 @@ def differing(a: str, b: str) -> list[str]:
     only_a = [w for kind, i, j, _, _ in changes if kind != "equal" for w in ours[i:j]]
     only_b = [w for kind, _, _, i, j in changes if kind != "equal" for w in theirs[i:j]]
     return [f"{name:<13} {show(' '.join(words)) if words else '-'}" for name, words in
-            (("only in A", only_a), ("only in B", only_b))]  # fmt: skip
+            (("original only", only_a), ("record only", only_b))]  # fmt: skip

@@ -26,6 +26,15 @@ def home_of(title: str) -> str:
     return home
 
 
+def commands(title: str) -> list[str]:
+    """Return the commands that the operator's page *title* has in its text."""
+    found = re.search(
+        rf"^(#+) {title}\n(.*?)(?=^##?#? |\Z)", TEXTS["deploy/README.md"], re.M | re.S
+    )
+    assert found
+    return re.findall(r"`(streamfilter [^`]* --[^`]+)`", found[2])
+
+
 def section(title: str) -> str:
     """Return the section *title*, wherever it stands."""
     found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TEXTS[home_of(title)], re.M | re.S)

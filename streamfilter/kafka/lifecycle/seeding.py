@@ -6,6 +6,7 @@ starts in between waits as a standby.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ from streamfilter.process.health import Health, State
 from streamfilter.quality.live.audit import OFF
 from streamfilter.stops import ConfigError, Problem, Temporary, counted
 
+logger = logging.getLogger("streamfilter.seed")
 UNBOUNDED = 1 << 40  # bytes of a record that is not forwarded
 SHOWN = 20  # ids in both indexes that are listed for people
 ALONE_AGAIN_SECONDS = 0.5
@@ -208,9 +210,14 @@ def _alone(config: Config, start: Start) -> None:
 def members_after_a_session(start: Start, admin: AdminClient, group: str) -> tuple[str, ...]:
     """Return the members of *group* that stay: a killed one counts until its session ends."""
     session = start.config.kafka.session_timeout.total_seconds()
-    deadline = start.clock.monotonic() + session + 1.0
+    begun = start.clock.monotonic()
+    said = False
     while members := start.patiently(lambda: members_of(admin, group)[0]):
-        if start.clock.monotonic() > deadline:
+        if start.clock.monotonic() > begun + session + 1.0:
             break
+        if not said:
+            who = ", ".join(sorted(members))
+            logger.info("waits up to %g s (kafka.session_timeout) for %s to end", session, who)
+        said = True
         start.clock.sleep(ALONE_AGAIN_SECONDS)
     return members
