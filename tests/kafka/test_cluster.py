@@ -1,10 +1,12 @@
 """Edges and a judge on a real broker, held to a single process that gets the same records."""
 
+import json
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from tests.kafka.story import bytes_of, records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.texts import TEXTS
-from tests.support.topics import Input, alter_topic, end_offsets, produce
+from tests.support.topics import Input, alter_topic, end_offsets, header, produce
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +67,26 @@ def test_edges_and_a_judge_give_what_one_process_gives(make_stage: Make) -> None
     withheld, differ = compared(case, [*inputs_of(case, documents)], make_stage)
     assert differ == []
     assert withheld > 50
+
+
+@pytest.mark.long
+def test_a_judge_withholds_copies_of_what_was_seeded(make_stage: Make, tmp_path: Path) -> None:
+    stage, stories = make_stage(), texts(random.Random(6), 30)
+    archive = tmp_path / "archive.jsonl"
+    lines = [json.dumps({"id": f"old{n}", "text": text}) for n, text in enumerate(stories)]
+    archive.write_text("\n".join(lines))
+    config = stage.configuration(state="judge", **CLUSTER)
+    assert cli.main(["seed", "--config", str(config), str(archive)]) == 0
+    judge = start(stage, "judge")
+    judge.wait_for_state("running")
+    edge = start(stage, "edge")
+    stage.produce(records(stories))
+    drain(stage, [judge, edge])
+    found = stage.outputs()
+    assert (len(found["unique"]), len(found["duplicates"])) == (0, 30)
+    assert {header(each, "__streamfilter.match.seed") for each in found["duplicates"]} == {
+        str(archive)
+    }
 
 
 def test_kills_of_edges_and_judges_change_no_verdict(make_stage: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,7 @@ from streamfilter.stops import ConfigError, ExitCode, Problem, Stop
 from streamfilter.workers.frames import Drawn
 from streamfilter.workers.preparing import Preparing, Read
 
+logger = logging.getLogger("streamfilter.seed")
 PIECE_RECORDS = 1_000
 BLOCK_RECORDS, BLOCK_BYTES = 20_000, 64 << 20  # held of all partitions together
 BLOCK_RECORDS_MIN = 500
@@ -76,10 +78,13 @@ class SeedTopic:
 
     def pieces(self, seeds: Mapping[str, Seed]) -> Iterator[Piece]:
         """Yield the records from the positions of *seeds* on. Raises `Stop`: it cannot be read."""
-        streams = [
-            self._records(seed.name, p, max(seed.position, seeds[seed.name].position))
-            for p, seed in zip(self.bounds, self.seeds, strict=True)
-        ]
+        streams = []
+        for p, first in zip(self.bounds, self.seeds, strict=True):
+            at = seeds[first.name].position
+            if at < first.position:
+                said = f"offsets {at} to {first.position - 1} were deleted before they were read"
+                logger.warning("%s: %s: copies of them are new", first.name, said)
+            streams.append(self._records(first.name, p, max(at, first.position)))
         merged = merge(*streams, key=lambda record: record.timestamp)
         while records := list(islice(merged, PIECE_RECORDS)):
             yield Piece(records, {each.source.topic: each.source.offset + 1 for each in records})

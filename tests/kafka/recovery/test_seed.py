@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -25,11 +26,14 @@ from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.errors import IndexLocked, IndexRefused
+from streamfilter.index.input_table import Seed
 from streamfilter.kafka.lifecycle import seeding
+from streamfilter.kafka.lifecycle.seed_sources import SeedTopic
 from streamfilter.kafka.lifecycle.seed_trial import trial_copy
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import DUPLICATES, Record
 from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
+from tests.support.machine.disk import fill, small_file_system
 from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 from tests.support.topics import header
@@ -359,6 +363,41 @@ def test_a_file_may_grow_and_one_that_changed_is_refused(embedded, capsys):
     assert "is not what it was: its first 38 lines" in capsys.readouterr().err
     assert seed(embedded, path, "--name", "b", "--trust", "--max-errors", "2") == 0
     assert counts(capsys)["added"] == 36, "all as they are, with another name"
+
+
+def test_what_was_deleted_before_it_was_read_is_named(caplog):
+    """Another group's tail, say: the copies of such records would be forwarded unseen."""
+    reader = Mock(records=lambda bounds: iter(()))
+    topic = SeedTopic(reader, {0: (5, 8), 1: (0, 2)}, "news.unique", "id", lambda _: None)
+    known = (Seed(f"news.unique/{p}", "topic id", 2) for p in (0, 1))
+    assert not list(topic.pieces({each.name: each for each in known}))
+    assert caplog.messages == ["news.unique/0: offsets 2 to 4 were deleted before they were read: "
+                               "copies of them are new"]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_seed_on_a_full_disk_ends_with_75_and_goes_on_where_it_was(
+    embedded, embedded_stage, tmp_path, capsys
+):
+    more = [*SEEDED, *texts(random.Random(8), 1_500)]
+    calm = embedded_stage()
+    calm.directory /= "calm"
+    calm.directory.mkdir()
+    with small_file_system(tmp_path / "disk", mib=48) as disk:
+        at = {"path": str(disk / "state"), "seed_file": str(embedded.directory / "seed")}
+        path = archive(embedded)
+        assert seed(embedded, path, "--name", "a", index=at) == 0
+        fill(disk / "ballast", leave=100 * 1024)
+        archive(embedded, more)
+        assert seed(embedded, path, "--name", "a", index=at) == 75
+        assert "make room, and run it again: it goes on there" in capsys.readouterr().err
+        (disk / "ballast").unlink()
+        assert seed(embedded, path, "--name", "a", index=at) == 0
+        assert counts(capsys)["records"] > 0
+        shutil.copytree(disk / "state", embedded.directory / "state")
+    assert seed(calm, archive(calm), "--name", "a") == 0
+    assert seed(calm, archive(calm, more), "--name", "a") == 0
+    assert index_of(embedded) == index_of(calm)
 
 
 @pytest.mark.slow(40)

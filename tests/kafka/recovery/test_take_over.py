@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from streamfilter import cli
 from streamfilter.config.loading import load_config
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.messages.changelog import BatchRecord, decode_batch, encode_batch
@@ -221,6 +222,19 @@ def test_the_old_group_takes_the_input_back_with_what_was_forwarded_meanwhile(st
     forwarded_once(stage)
 
 
+@pytest.mark.long
+def test_letters_of_the_old_group_go_back_to_the_new_one(stage: Stage) -> None:
+    stage.produce(records(STORIES[:10]))
+    stage.run(**PLAIN, input={"text": "/body"})
+    stage.run(state="new", **new(stage, PLAIN))
+    config = str(stage.configuration(state="new", **new(stage, PLAIN)))
+    for _ in range(2):
+        assert cli.main(["replay", "--config", config, "--yes"]) == 0
+    stage.run(state="new", **new(stage, PLAIN))
+    forwarded_once(stage)
+    assert verdicts(stage).keys() == {f"d{n}" for n in range(10)}
+
+
 @pytest.mark.slow(60)
 @pytest.mark.parametrize(
     "point", ["transaction.offsets", pytest.param("takeover.read", marks=pytest.mark.long)]
@@ -336,7 +350,7 @@ def test_a_batch_that_is_alone_in_its_block_was_forwarded(monkeypatch: pytest.Mo
 
 
 def test_a_partition_that_brokers_do_not_know_yet_is_not_left_out() -> None:
-    old = Mock(look=lambda _: OldState("old.changelog", {("in", 0): 5, ("in", 1): 7}, last=9))
+    old = Mock(look=lambda: OldState("old.changelog", {("in", 0): 5, ("in", 1): 7}, last=9))
     old.alive.return_value = ()
     taking = TakeOver(old, OldState("old.changelog", {}, last=9))
     port = KafkaPredecessor(taking, Inputs("in"), Mock())
