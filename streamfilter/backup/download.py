@@ -45,7 +45,6 @@ class BackupsFound:
 
 
 def candidates(store: Store, index_id: str) -> BackupsFound:
-    """Return the backups of an index in *store*, or raise `IndexFault`."""
     found, notes = list[Copied](), list[str]()
     places = manifest.places(store, index_id)[:CANDIDATES_MAX]
     there = store.listing(f"{index_id}/{FILES}") if places else {}
@@ -86,7 +85,6 @@ def restorable(store: Store) -> list[Copied]:
 
 
 def of_index(store: Store, index_id: str) -> list[Copied]:
-    """Return the newest whole backup of one index, or raise `IndexFault`."""
     found = candidates(store, index_id) if manifest.INDEX_ID.fullmatch(index_id) else None
     if found is None or not found.whole:
         why = "".join(f"\n    {note}" for note in (found.notes if found else ()))
@@ -125,7 +123,6 @@ def restore(
 
 
 def _holds_nothing(path: Path) -> bool:
-    """Return whether *path* has nothing but locks of a restore that failed."""
     if not path.is_dir() or path.is_symlink():
         return not os.path.lexists(path)
     return all(
@@ -193,7 +190,6 @@ def _fetch_file(
 
 
 def _refuse_small(path: Path, wanted: int) -> None:
-    """Refuse a disk that has no room for *wanted* bytes."""
     above = next(each for each in (path, *path.absolute().parents) if each.exists())
     free = shutil.disk_usage(above).free
     if wanted > free:

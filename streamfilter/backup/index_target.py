@@ -139,7 +139,6 @@ class IndexTarget:
     rate: int  # bytes a second
 
     def candidates(self, index_id: str) -> BackupsFound:
-        """Return the whole backups of an index, or raise `IndexFault`."""
         return candidates(store_at(self.where), index_id)
 
     def fetch(

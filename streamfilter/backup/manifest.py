@@ -127,7 +127,6 @@ def index_ids(store: Store) -> list[str]:
 
 
 def places(store: Store, index_id: str) -> list[str]:
-    """Return the names of the manifests of an index, the newest first."""
     return [f"{index_id}/{name}" for name in newest_first(store.listing(index_id))]
 
 

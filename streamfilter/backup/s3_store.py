@@ -60,7 +60,6 @@ class S3Store:
         return f"{self._root}/{name}" if name else self._root
 
     def listing(self, folder: str) -> dict[str, Stored]:
-        """Return the objects and folders that are directly in *folder*."""
         with self._errors(folder):
             try:
                 found = self._files.ls(self._path(folder), detail=True, refresh=True)

@@ -60,7 +60,6 @@ class Uploaded:
 
 
 def sums_of(database: Path, throttle: Throttle) -> dict[str, tuple[int, str]]:
-    """Return size and sum of every file that a database needs, by name."""
     found = {}
     with file_errors(database):
         files = [each for each in sorted(database.iterdir()) if each.is_file()]
@@ -113,7 +112,6 @@ def _pruned(store: Store, newest: Copied, keep: int) -> tuple[str, ...]:
 
 
 def _send_missing(store: Store, database: Path, copied: Copied, throttle: Throttle) -> int:
-    """Upload the files that the store lacks; return their bytes."""
     there, sent = store.listing(f"{copied.index_id}/{FILES}"), 0
     for name, (size, total) in copied.sums.items():
         known = there.get(total)

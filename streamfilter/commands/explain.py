@@ -125,7 +125,6 @@ def _shingling(value: str) -> Shingling:
 
 
 def _absent(state: Any) -> bool:
-    """Return whether there is no index on this host."""
     try:
         indexes_in(state)
     except IndexRefused:
@@ -134,7 +133,6 @@ def _absent(state: Any) -> bool:
 
 
 def _withheld(config: Config, id_: str, since: datetime | None) -> Withheld:
-    """Return the verdicts in the topic with withheld records, or raise `Stop`: there is none."""
     from streamfilter.kafka.topic_reader import opened
 
     shadow = config.output.mode == "shadow"

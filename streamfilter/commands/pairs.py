@@ -118,7 +118,6 @@ def command(
 
 
 def _stored(state: Path, given: dict[str, Any], clusters: str) -> Discovery:
-    """Return the pairs of the indexes in *state*, or raise `Stop`."""
     threshold, files, overrides = (given.pop(name) for name in OF_AN_INDEX)
     if any(value not in (None, ()) for value in given.values()):
         raise click.UsageError("--state takes --threshold, --clusters, --config, --set and -o only")

@@ -90,7 +90,6 @@ def _indexes(path: Path) -> list[Path]:
 
 
 def _refuse_alive(config: Config, members: tuple[str, ...], places: list[Path]) -> None:
-    """Raise `Stop` if a process of the group is alive, here or elsewhere; it is named."""
     if members:
         seconds = config.kafka.session_timeout.total_seconds()
         got = f"the group {config.kafka.group!r} is alive: {', '.join(sorted(members))}"

@@ -26,7 +26,6 @@ class Surroundings:
     def sent(
         self, original: Record, topic: str, partition: int, headers: Headers
     ) -> Outgoing | str:
-        """Return the *original* for a partition with other *headers*, or why it is refused."""
         out = Outgoing(topic, partition, original.key, original.value, headers, original.timestamp)
         if out.key is None and out.topic in self.compacted:
             return NO_KEY.format(out.topic)

@@ -103,7 +103,6 @@ class Correction:
         self.tally = CorrectionCounts()
 
     def preview(self) -> None:
-        """Count and show what would be sent; nothing is written."""
         for each in self._copies():
             self.tally.sent[each.label] += 1
 
@@ -157,7 +156,6 @@ class Correction:
         return True
 
     def _transact(self, sink: Sink, batch: list[_Copy], clock: Clock) -> float:
-        """Send a *batch*, and return how long its commit took."""
         self._batch = batch
         sink.begin()
         kill_point("transaction.begun")

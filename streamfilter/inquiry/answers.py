@@ -149,7 +149,6 @@ class Explanations:
 
 
 def _explained(about: Question, text: str | None, against: str | None) -> dict[str, Any]:
-    """Return everything about the verdict of one index."""
     index, view = about.index, about.index.view
     before = {} if about.ordinal is None else {"before": about.ordinal}
     found = explain(
@@ -193,7 +192,6 @@ def _candidate(index: OpenIndex, found: Candidate) -> dict[str, Any]:
 
 
 def _against(about: Question, against: str) -> dict[str, Any] | None:
-    """Return how the document compares with the stored one *against*, met or not."""
     index = about.index
     if (stored := index.stored(against)) is None:
         return None
@@ -210,7 +208,6 @@ def _against(about: Question, against: str) -> dict[str, Any] | None:
 
 
 def _as_text(answer: Mapping[str, Any]) -> str:
-    """Return one index's answer for a person."""
     buckets, shown = answer["buckets_hit"], answer["normalised"]
     bands = [bucket for bucket in buckets if not bucket["whole_text"]]
     lines = [f"index       {answer['index']}, {counted(answer['documents'], 'document')}"]
@@ -251,7 +248,6 @@ def _points(step: Mapping[str, Any]) -> str:
 
 
 def _fullness(bucket: Mapping[str, Any]) -> str:
-    """Return that a bucket is full, and how many documents are under longer keys."""
     if not bucket["full"]:
         return ""
     return f" (full, {bucket['longer']} found under longer keys)" if bucket["longer"] else " (full)"

@@ -204,7 +204,6 @@ def _text_of(config: Config, reading: Reading, record: Record) -> str | None:
 
 
 def differing(a: str, b: str) -> list[str]:
-    """Return which words only one of two texts has, in their order; of the first words only."""
     ours, theirs = a.split()[:WORDS_MAX], b.split()[:WORDS_MAX]
     changes = SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
     only_a = [w for kind, i, j, _, _ in changes if kind != "equal" for w in ours[i:j]]

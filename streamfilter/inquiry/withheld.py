@@ -116,7 +116,6 @@ class Withheld:
 
 
 def _reason(evidence: envelope.Envelope) -> str:
-    """Return why the document was withheld, in words."""
     match = evidence.matches[0] if evidence.matches else None
     other = "an earlier document" if match is None else match.id
     if evidence.method == SAME_ID:

@@ -38,7 +38,6 @@ class ChangelogEnd:
 
     @property
     def judges(self) -> bool:
-        """Return whether the last batch has judged offsets of the input."""
         return judges(self.spans)
 
 

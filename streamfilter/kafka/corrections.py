@@ -78,7 +78,6 @@ def releasing(
 
 
 def replaying(codes: Collection[str], attempts: int) -> MakeVerb:
-    """Return the replay of the dead letters with the *codes*, each up to so many *attempts*."""
     return lambda around: LetterReplay(around, codes, attempts)
 
 
@@ -150,7 +149,6 @@ def _run(config: Config, correction: Correction, sink: KafkaSink) -> None:
 
 
 def _refuse_missing(config: Config, found: Topics, topic: str) -> None:
-    """Raise `ConfigError` if a topic is missing that is read or written."""
     lacking = [each for each in (topic, config.output.unique) if each not in found]
     if lacking:
         raise ConfigError([no_topic("output", each, found) for each in lacking])

@@ -69,7 +69,6 @@ class Found:
 
 
 def survey(config: Config, admin: AdminClient) -> Found:
-    """Return the group's state in Kafka, or raise `Stop`."""
     with asked_once():
         topics = describe(config, admin)
         members, group = members_of(admin, config.kafka.group)

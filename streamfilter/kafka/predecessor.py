@@ -50,7 +50,6 @@ class OldState:
 
     @property
     def places(self) -> dict[str, int]:
-        """Return the offsets, as messages spell them."""
         return {f"{topic}/{partition}": at for (topic, partition), at in self.offsets.items()}
 
 
@@ -75,7 +74,6 @@ class OldGroup:
     name: str
 
     def refusal(self, got: str, cure: str) -> ConfigError:
-        """Return the error that it cannot be taken over, with its name."""
         return ConfigError([Problem("input.take_over", f"the group {self.name!r}: {got}", cure)])
 
     def look(self, *, fenced: bool = True) -> OldState | None:
@@ -154,7 +152,6 @@ class OldGroup:
             )
 
     def _has_forwarded(self, changelog: str) -> bool:
-        """Return whether a batch of the input (no seed's) has added documents."""
         with TopicReader(self.config, changelog) as reader:
             for block in reader.newest_first(reader.bounds(self.admin, stable=True)):
                 marks = (
@@ -189,7 +186,6 @@ class OldGroup:
             raise self.refusal(got, cure)
 
     def _refuse_other_input(self, read: set[str], known: Mapping[str, object]) -> None:
-        """Raise `ConfigError` unless this configuration reads all that the old group reads."""
         lost = sorted((read & known.keys()) - set(self.config.input.among(known)))
         if not lost and read & known.keys():
             return

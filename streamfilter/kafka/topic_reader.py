@@ -116,7 +116,6 @@ class TopicReader:
             low, size = {n: start for n, (start, _) in block.items()}, min(2 * size, BLOCK_MAX)
 
     def at(self, partition: int, offset: int) -> Record | None:
-        """Return the record at *offset*; None if the topic does not have it (any more)."""
         with kafka_errors(f"asking for the offsets of {self.topic}"):
             if partition not in self._held:
                 if partition not in self.partitions():
@@ -152,7 +151,6 @@ class TopicReaders:
         return self._readers[topic]
 
     def at(self, source: Source) -> Record | None:
-        """Return the record at *source*; None if its topic does not have it (any more)."""
         return self.of(source.topic).at(source.partition, source.offset)
 
     def __enter__(self) -> TopicReaders:

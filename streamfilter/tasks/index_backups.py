@@ -47,7 +47,6 @@ class BackupObserver:
         self._show("")
 
     def failed(self, task: str, reason: str, message: str) -> None:
-        """Count and show a backup that failed; the filter goes on."""
         self._made.setdefault(task, 0.0)
         self.process.metrics.count("backup_failures_total", reason)
         self._show(message)
@@ -124,7 +123,6 @@ class IndexBackups:
         return self._target.take(index, lambda: self._closed)
 
     def _report(self, done: BackupsFound | Uploaded) -> None:
-        """Note the newest whole backup, and when the next one is due."""
         self._running, self._known = None, True
         label, where = self._plan.label, self._target.where
         if isinstance(done, Uploaded):
@@ -192,7 +190,6 @@ class IndexBackups:
         decode: Callable[[bytes], Identity],
         bounds: Watermarks,
     ) -> str:
-        """Return why a backup cannot be continued with this changelog and these settings."""
         try:
             named = differences(decode(copied.marker.identity), identity)
         except (IndexFault, FormatError) as error:
@@ -209,7 +206,6 @@ class IndexBackups:
         return "; ".join(named)
 
     def _is_in(self, changelog: Changelog, copied: Copied, bounds: Watermarks) -> Script[bool]:
-        """Return whether the changelog holds the record that the backup applied last."""
         offset = copied.progress.changelog_offset
         with closing(changelog.read(offset, min(offset + 1, bounds.end))) as reader:
             while not reader.done:
@@ -243,7 +239,6 @@ class IndexBackups:
                 yield (State.PAUSED_DISK, full) if full else (State.STARTING, trouble)
 
     def _downloaded(self, copied: Copied) -> Script[None]:
-        """Download a backup beside the loop, and show the progress."""
         done, ended, said = [0], [False], self._clock.monotonic()
 
         def advanced(count: int) -> None:

@@ -78,7 +78,6 @@ class TakingOver:
         return replace(own, positions=own.positions | taken, progress=progress)
 
     def _has_judged(self) -> bool:
-        """Return whether a batch covers the last offset before one of our own positions."""
         known = {n: at for n, at in self._own.known.items() if n < SEEDS_FROM}
         last = {number: offset - 1 for number, offset in known.items() if offset > 0}
         numbers, offsets = (np.array([*each], np.int64) for each in (last, last.values()))

@@ -56,7 +56,6 @@ class SeedCounts:
 
     @property
     def documents(self) -> int:
-        """Return how many records were read."""
         return self.verdicts.total() + self.old
 
 
@@ -96,7 +95,6 @@ class SeedSource:
 
     @property
     def done(self) -> bool:
-        """Return whether everything was read, and every batch is committed and written."""
         return self.ended and self._handed == self._moved
 
     def joined(self, position: TaskPosition) -> TaskPosition:
@@ -128,7 +126,6 @@ class SeedSource:
             yield from reader.pieces({each.name: seeds[each.name] for each in reader.seeds})
 
     def consume(self, count: int, timeout: float) -> list[Record]:
-        """Return up to *count* records; it does not wait."""
         if not self._queue and not self._exhausted:
             self._fetch()
         records = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
@@ -196,7 +193,6 @@ class SeedSource:
         return now if dated or newest < 0 else newest
 
     def moved(self, records: Sequence[Record]) -> None:
-        """Note that a batch is committed and written."""
         self._moved |= {each.source.number: each.source.offset + 1 for each in records}
 
     def reached(self) -> Positions:
@@ -258,7 +254,6 @@ class SeedObserver(FilterObserver):
     counts: SeedCounts
 
     def moved(self, moved: Moved, applied: Applied) -> None:
-        """Count a batch that is committed and written."""
         for outcome in moved.decided.outcomes:
             said = "broken" if isinstance(outcome, Malformed) else outcome.verdict.value
             self.counts.verdicts[said] += 1

@@ -16,7 +16,6 @@ def index_of(state: Path, task: int, *, whole: bool) -> Path:
 
 
 def indexes_in(state: Path) -> list[Path]:
-    """Return the index directories of *state*, in a fixed order, or raise `IndexRefused`."""
     with file_errors(state):
         candidates = [state, state / "index"]
         if state.is_dir():

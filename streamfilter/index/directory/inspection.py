@@ -57,7 +57,6 @@ class Inspection:
     advanced: Callable[[int], None] = lambda _: None
 
     def note(self, problem: str) -> None:
-        """Add a problem, up to a bound."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)
 
@@ -146,7 +145,6 @@ def inspect(
 def _window(
     view: IndexView, tables: WindowTables, end: int, found: Inspection, keys_of: KeysOf
 ) -> int:
-    """Check one window, of ordinals below *end*; return how many documents are remembered."""
     first, names, remembered = tables.window.first_ordinal, tables.families, 0
     stored = _Stored(first, np.zeros(max(end - first, 0), np.bool_))
     with _noted(found, "documents"):
@@ -181,7 +179,6 @@ class _Stored:
     names: int = 0  # how many names they have together (`format.names_of`)
 
     def holds(self, ordinals: I64) -> Flags:
-        """Return which of *ordinals* could be of this window."""
         return np.asarray((ordinals >= self.first) & (ordinals < self.first + len(self.there)))
 
 
@@ -214,7 +211,6 @@ def _documents(view: IndexView, documents: Documents, found: Inspection, stored:
 def _listed(
     view: IndexView, tables: WindowTables, documents: Documents, found: Inspection, keys_of: KeysOf
 ) -> None:
-    """Look every document up by its own keys."""
     keys = keys_of(documents.contents)
     present = written(Additions(documents, keys))
     buckets = tables.probe(keys, present, documents.contents.splitters)

@@ -90,7 +90,6 @@ class SeedTopic:
             yield Piece(records, {each.source.topic: each.source.offset + 1 for each in records})
 
     def _records(self, name: str, p: int, at: int) -> Iterator[Record]:
-        """Yield the records of one partition from *at* on, a block at a time."""
         end, count = self.bounds[p][1], len(self.bounds)
         most = max(BLOCK_RECORDS_MIN, BLOCK_RECORDS // count)
         self._show(p, min(at, end))
@@ -214,7 +213,6 @@ class SeedIndex:
         return viewed(path, seed=seed_at(self.config.index.seed_file))
 
     def _unlike(self, named: Sequence[str]) -> IndexMismatch:
-        """Return the refusal of an index whose sketches cannot be compared with the target's."""
         lines = "".join(f"\n    {each}" for each in named)
         return IndexMismatch(
             f"the documents of {self.path} cannot enter this index:{lines}", ways=_OTHERS

@@ -189,14 +189,12 @@ class Seeding:
 
 
 def refuse_partitions(config: Config) -> None:
-    """Refuse (`Stop`) an index for each partition: a seed has no partition of its own."""
     if config.index.scope == "partition":
         cure = "seed needs index.scope: topic, where one index has all documents"
         raise ConfigError([Problem("index.scope", "it is partition", cure)])
 
 
 def _alone(config: Config, start: Start) -> None:
-    """Raise `ConfigError` if a process of the group is alive."""
     admin, group = clients.admin_client(config), config.kafka.group
     if members := members_after_a_session(start, admin, group):
         got = f"a process owns the task: {', '.join(sorted(members))}"

@@ -70,7 +70,6 @@ def _refuse_by_own(old: OldGroup, *, back: bool) -> None:
 
 
 def _refuse_reset(old: OldGroup, own: ChangelogEnd | None, found: OldState) -> None:
-    """Raise `ConfigError` if the group took over from us, and was reset after that."""
     if own is None or own.successor is None or own.successor.group != old.name:
         return
     present = index_of(old.config, old.admin, found.changelog)

@@ -88,7 +88,6 @@ class SideRecord:
 
     @property
     def attempts(self) -> int:
-        """Return how often this dead letter was sent back before."""
         found = dict(original_headers(self.record.headers)).get(ATTEMPTS) or b""
         return int(found) if found.isdigit() and len(found) <= ATTEMPTS_DIGITS else 0
 
