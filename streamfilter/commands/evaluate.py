@@ -8,6 +8,7 @@ import click
 
 from streamfilter.assembly import reader_for
 from streamfilter.commands.options import (
+    Number,
     answer,
     file_option,
     inputs_argument,
@@ -65,15 +66,15 @@ one. Also if recall is below --min-recall, or precision below --min-precision.
 @file_option("--duplicates", "Duplicates of that run.")
 @file_option("--dead-letter", "Dead letters of that run, if it wrote any.")
 @click.option("--topics", is_flag=True, help="Judge the topics of --config instead of files.")
-@click.option("--recall-from", type=click.FloatRange(0, 1), metavar="J",
+@click.option("--recall-from", type=Number(0, 1), metavar="J",
               help="A document is expected to be withheld if an earlier kept one is this similar "
                    "[.84; by brute force: the threshold].")  # fmt: skip
-@click.option("--precision-from", type=click.FloatRange(0, 1), metavar="J",
+@click.option("--precision-from", type=Number(0, 1), metavar="J",
               help="A withheld document is right if its match is this similar [.76; by brute "
                    "force: the threshold].")  # fmt: skip
-@click.option("--min-recall", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE",
+@click.option("--min-recall", type=Number(0, 1), default=0.0, metavar="SHARE",
               help="Exit with 1 if recall is lower.")  # fmt: skip
-@click.option("--min-precision", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE",
+@click.option("--min-precision", type=Number(0, 1), default=0.0, metavar="SHARE",
               help="Exit with 1 if precision is lower.")  # fmt: skip
 @similarity_options
 @output_option

@@ -1,7 +1,6 @@
 """``plan``: which bands and rows find how many duplicates, before anything is built."""
 
 from datetime import timedelta
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 
 from streamfilter.assembly import memory_for
 from streamfilter.commands.options import (
+    Number,
     answer,
     config_options,
     file_option,
@@ -67,18 +67,11 @@ def duration_of(
     return duration
 
 
-def rate_of(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
-    """Refuse a rate that is no number; a range lets NaN pass."""
-    if value is not None and isnan(value):
-        raise click.BadParameter("write documents a second, such as 50")
-    return value
-
-
 @click.command()
-@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True),
+@click.option("--threshold", type=Number(0, 1, min_open=True),
               help="Similarity that makes a duplicate.")  # fmt: skip
 @click.option("--slots", type=click.IntRange(1, 1024), help="Slots of the signature.")
-@click.option("--recall", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+@click.option("--recall", type=Number(0, 1, min_open=True, max_open=True),
               help="Share of the pairs at the threshold that must become candidates."
               )  # fmt: skip
 @click.option("--bands", type=click.IntRange(1, 1024),
@@ -94,8 +87,7 @@ def rate_of(_context: click.Context, _option: click.Parameter, value: float | No
              f"{SAMPLE_RECORDS:,} records of this file.", metavar="FILE")  # fmt: skip
 @plot_option("Draw the S-curve into this file, too.")
 @file_options
-@click.option("--rate", type=click.FloatRange(0, RATE_MAX, min_open=True), metavar="R",
-              callback=rate_of,
+@click.option("--rate", type=Number(0, RATE_MAX, min_open=True), metavar="R",
               help="Documents a second: shows the size of an index for them.")  # fmt: skip
 @click.option("--retention", callback=duration_of, metavar="T",
               help="With --rate: how long a document is remembered, such as 30d.")  # fmt: skip

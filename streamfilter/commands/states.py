@@ -10,6 +10,7 @@ import click
 from streamfilter.assembly import reader_for
 from streamfilter.commands.options import (
     Named,
+    Number,
     added,
     bytes_of,
     config_options,
@@ -49,7 +50,7 @@ index_options = added(
     click.option("--field", "fields", metavar="POINTER=VALUE", multiple=True,
                  help="Value of a field that verify.agree_on or also_same names, such as "
                       "/url=https://...; it is JSON or a plain string. May be repeated."),
-    click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
+    click.option("--threshold", type=Number(0, 1, min_open=True), metavar="J",
                  help="Similarity that makes a duplicate, instead of the index's own."),
     config_options,
     output_option,

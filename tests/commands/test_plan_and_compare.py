@@ -123,6 +123,17 @@ def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(ca
     assert run(capsys, "plan", "--sample", str(tmp_path / "none"))[0] != 0
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["plan --threshold", "plan --recall", "plan --rate", "evaluate --recall-from",
+     "evaluate --precision-from", "evaluate --min-recall", "evaluate --min-precision",
+     "query --threshold"],
+)  # fmt: skip
+def test_an_option_that_is_nan_is_refused(option, capsys):
+    assert main([*option.split(), "nan"]) == 64
+    assert "nan is no number" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("named", ["lines", "json", "jsonl"])
 def test_plan_reads_a_sample_as_the_other_verbs_read_files(capsys, tmp_path, named):
     rows = [json.dumps({"uuid": n, "body": "the old mill by the river"}) for n in range(9)]
@@ -247,7 +258,6 @@ def test_plan_refuses_a_memory_that_has_no_end_or_is_none(capsys):
         (("--rate", "5", "--retention", "30"), "expected a duration with its unit"),
         (("--documents", "0"), "--documents"),
         (("--size", "1024", "--documents", "5"), "--size needs --rate"),
-        (("--rate", "nan", "--documents", "5"), "write documents a second"),
         (("--rate", "inf", "--documents", "5"), "--rate"),
         (("--documents", "9" * 30), "--documents"),
         (("--documents", "5", "--shingles", "9" * 30), "--shingles"),
