@@ -122,6 +122,7 @@ def test_a_text_or_a_record_is_answered_with_its_matches_and_how_far_the_index_i
         ("/query", {**RIGHT, "Content-Length": "-1"}, 411),
         ("/query", {**RIGHT, "Content-Length": "²"}, 411),
         ("/query", {**RIGHT, "Transfer-Encoding": "chunked"}, 411),
+        ("/query", {**RIGHT, "Transfer-Encoding": "chunked", "Content-Length": "9"}, 411),
         ("/query?state=/etc", RIGHT, 400),
         ("/query?limit", RIGHT, 400),
         ("/query?scope=%ff", RIGHT, 400),
@@ -158,7 +159,15 @@ def test_it_is_off_without_a_token_file_and_one_that_others_can_read_is_none(hea
 
 
 @pytest.mark.parametrize(
-    "content", ["", "short", "x" * 4_097, "with a space in it", "sixteen-letters-é"]
+    "content",
+    [
+        "",
+        "short",
+        "x" * 4_097,
+        "with a space in it",
+        "sixteen-letters-é",
+        f"{TOKEN}{' ' * 4_096}and more",
+    ],
 )
 def test_a_token_that_is_none_is_refused_at_the_start_with_its_cure(content, token):
     token.path.write_text(content)

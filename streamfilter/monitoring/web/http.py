@@ -300,7 +300,8 @@ class _Handler(BaseHTTPRequestHandler):
         if refused is not None:
             return refused
         lengths = self.headers.get_all("Content-Length", [])
-        if len(lengths) != 1 or not re.fullmatch("[0-9]{1,9}", lengths[0]):
+        chunks = "Transfer-Encoding" in self.headers  # they would be read as a part of the text
+        if chunks or len(lengths) != 1 or not re.fullmatch("[0-9]{1,9}", lengths[0]):
             return 411, self.error_content_type, b"send one Content-Length, and no chunks\n"
         if (length := int(lengths[0])) > BODY_BYTES_MAX:
             return 413, self.error_content_type, f"at most {BODY_BYTES_MAX:,} bytes\n".encode()

@@ -31,13 +31,14 @@ class TokenFile:
                 raise self._refused("is no file" if self.path.exists() else "does not exist")
             with self.path.open("rb") as file:
                 mode = stat.S_IMODE(fstat(file.fileno()).st_mode)
-                token = file.read(CHARACTERS_MAX + 2).strip()
+                content = file.read(CHARACTERS_MAX + 1)  # a part of a longer file is no token
         except OSError as error:
             raise self._refused(f"cannot be read: {error.strerror}") from None
         if mode & OTHERS:
             cure = f"chmod 600 {self.path}"
             raise self._refused(f"has the mode {mode:o}, so others can read or change it", cure)
-        if not CHARACTERS_MIN <= len(token) <= CHARACTERS_MAX:
+        token = content.strip()
+        if len(token) < CHARACTERS_MIN or len(content) > CHARACTERS_MAX:
             raise self._refused(f"needs {CHARACTERS_MIN} to {CHARACTERS_MAX:,} characters")
         if not all(0x20 < each < 0x7F for each in token):
             raise self._refused("has a space, or a character that is not ASCII")
