@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from urllib.parse import quote
 
 import pytest
@@ -17,6 +18,7 @@ from streamfilter.monitoring.web.pages import Pages
 from streamfilter.monitoring.web.questions import Questions
 from streamfilter.process.health import Health
 from tests.http.test_server import ask
+from tests.support.machine.processes import state_of
 
 
 @pytest.fixture
@@ -85,6 +87,29 @@ def test_a_question_of_a_process_with_lower_limits_and_priority_keeps_them():
     )
     done = subprocess.run([sys.executable, "-c", asker], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == str((0, f"15\n{1 << 28}\n".encode()))
+
+
+def test_a_question_ends_with_the_process_that_asks_also_if_it_can_start_no_thread(
+    tmp_path, monkeypatch
+):
+    named = tmp_path / "pid"
+    asker = (
+        "import pathlib, threading, time; from streamfilter.monitoring.web import questions; "
+        "questions.SECONDS_MAX = 600; "
+        f"asked = ['sh', '-c', 'echo $$ > {named}.new; mv {named}.new {named}; exec sleep 600']; "
+        "threading.Thread(target=questions._ended, args=[asked], daemon=True).start()\n"
+        f"while not pathlib.Path({str(named)!r}).exists(): time.sleep(.01)"
+    )
+    subprocess.run([sys.executable, "-c", asker], check=True, timeout=60)
+    deadline = time.monotonic() + 60
+    while state_of(int(named.read_text())) not in ("", "Z"):
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.01)
+
+    monkeypatch.setattr(threading.Timer, "start", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        questions._ended(["sh", "-c", f"sleep 2; touch {tmp_path / 'went-on'}"])
+    assert not (tmp_path / "went-on").exists()
 
 
 def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):

@@ -3,12 +3,13 @@
 ``GET /explain`` is the page's "why was it withheld?". ``POST /query`` is "have you seen this?", for
 programs with a token. The command is a process of its own. So a question takes nothing from the
 filter's loop, and its time, its processor time, its memory and the length of its answer are
-bounded. One question is answered at a time. It changes nothing, and leaves no file, also if it is
-killed.
+bounded. One question of each kind is answered at a time. It changes nothing, and leaves no file,
+also if it is killed.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import resource
@@ -53,7 +54,10 @@ class Questions:
     """The options of the configuration; empty: this process has none, and refuses all questions."""
     tokens: TokenFile | None = None
     """Who may ask for near-duplicates; None: no program may."""
-    _busy: threading.Lock = field(default_factory=threading.Lock)
+    _busy: dict[str, threading.Lock] = field(
+        default_factory=lambda: {verb: threading.Lock() for verb in ("explain", "query")}
+    )
+    """A lock for each verb: those who ask without a token must not take a program's place."""
 
     @classmethod
     def of(
@@ -116,8 +120,8 @@ class Questions:
         return status, {"error": text}
 
     def _ended(self, verb: str, *arguments: str, body: bytes = b"") -> tuple[int, bytes] | str:
-        """Run a command, one at a time; return how it ended, or why it was not started."""
-        if not self._busy.acquire(blocking=False):
+        """Run a command, one of each verb; return how it ended, or why it was not started."""
+        if not self._busy[verb].acquire(blocking=False):
             return BUSY
         try:
             command = [sys.executable, "-m", "streamfilter", verb, *self.options, *arguments]
@@ -125,7 +129,7 @@ class Questions:
         except OSError as error:
             return f"cannot ask: {error.strerror}"
         finally:
-            self._busy.release()
+            self._busy[verb].release()
 
 
 def _options_in(query: str) -> list[str] | None:
@@ -171,11 +175,12 @@ def _ended(command: Sequence[str], body: bytes = b"") -> tuple[int, bytes]:
             start_new_session=True,  # Ctrl-C is for the filter
             env={**os.environ, "TMPDIR": scratch},  # a killed command removes nothing
         ) as asking:
+            atexit.register(asking.kill)  # no command outlives a process that stops
             late = threading.Timer(SECONDS_MAX, asking.kill)
-            late.start()
             assert asking.stdout is not None
             assert asking.stderr is not None
             try:
+                late.start()
                 _bound(asking.pid)
                 output = asking.stdout.read(ANSWER_BYTES_MAX)  # ends with the process, or is full
                 if len(output) == ANSWER_BYTES_MAX:
@@ -185,6 +190,7 @@ def _ended(command: Sequence[str], body: bytes = b"") -> tuple[int, bytes]:
             finally:
                 late.cancel()
                 asking.kill()  # does nothing to a process that has ended
+                atexit.unregister(asking.kill)
             code = asking.wait()
             return code, output + said if code else output
 
