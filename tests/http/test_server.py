@@ -105,7 +105,7 @@ def test_a_status_field_that_does_not_exist_is_a_mistake(health):
 def test_other_pages_and_methods_are_refused(server):
     assert ask(server, "/etc/passwd")[0] == 404
     assert ask(server, "/status?seed=1")[0] == 200
-    assert ask(server, "/metrics", "POST")[0] == 501
+    assert [ask(server, "/metrics", each)[0] for each in ("POST", "PUT")] == [405, 501]
     status, headers, body = ask(server, "/metrics", "HEAD")
     assert (status, body) == (200, b"")
     assert int(headers["Content-Length"]) > 1000
