@@ -178,6 +178,14 @@ def test_a_token_that_is_none_is_refused_at_the_start_with_its_cure(content, tok
     assert "with a" not in str(refused.value)
 
 
+def test_a_token_that_others_can_read_is_refused_at_the_start_with_its_cure(token):
+    token.path.chmod(0o644)
+    settings = ("http.query=true", f"http.query_token_file={token.path}")
+    with pytest.raises(ConfigError, match="so others can read or change it") as refused:
+        query_tokens(load_config((), overrides=settings))
+    assert f"chmod 600 {token.path}" in str(refused.value)
+
+
 def test_a_query_without_a_token_file_is_no_configuration():
     with pytest.raises(ConfigError, match=r"http\.query_token_file.*names no file") as refused:
         load_config((), overrides=("http.query=true",))
