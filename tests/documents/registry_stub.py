@@ -49,12 +49,16 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64  # with 5, eight clients on a slow machine are dropped and begin again
+
+
 @contextmanager
 def serving(port: int = 0) -> Iterator[int]:
     """Answer on *port*, or a free one; then hang up on everyone, as a process that ends."""
     Handler.connections = []
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield server.server_port

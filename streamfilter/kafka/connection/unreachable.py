@@ -34,11 +34,16 @@ CURES = (
         "certificate verify failed",
         "kafka.common.ssl.ca.location must name the authority of the brokers' certificate",
     ),
+    (
+        "alert bad certificate",
+        "the brokers want a certificate of the filter: kafka.common.ssl.certificate.location",
+    ),
     ("SASL authentication error", "mend the credentials in kafka.common"),
     ("Invalid response size", "what listens there is no Kafka broker, or speaks TLS"),
     (
         "in state APIVERSION_QUERY",
-        "it hangs up on plaintext: does it want TLS (kafka.common.security.protocol)?",
+        "it hangs up: does it want TLS (kafka.common.security.protocol), or with TLS a certificate "
+        "of the filter (kafka.common.ssl.certificate.location)?",
     ),
 )
 """(words of librdkafka's message, cure)."""

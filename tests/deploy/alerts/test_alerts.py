@@ -8,6 +8,7 @@ import yaml
 
 from deploy import runbooks
 from deploy.kubernetes import __main__ as kubernetes
+from deploy.kubernetes import chart
 from tests.deploy.promql import selectors
 from tests.deploy.test_dashboards import exposed_names
 from tests.deploy.tools import accepted, tool
@@ -65,7 +66,8 @@ def test_all_alerts_link_to_the_page_that_an_operator_names(tmp_path, monkeypatc
     rules.write_text(RULES.read_text())
     for module in (runbooks, kubernetes):
         monkeypatch.setattr(module, "RULES", rules)
-    monkeypatch.setattr(runbooks, "MANIFEST", manifest)
+    monkeypatch.setattr(kubernetes, "MANIFEST", manifest)
+    monkeypatch.setattr(chart, "CHART", tmp_path / "chart")
     base = "https://wiki.example/display/OPS/streamfilter?page=1"
     assert runbooks.main([base]) == 0
     promtool("check", "rules", str(rules))

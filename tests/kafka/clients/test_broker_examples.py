@@ -64,4 +64,5 @@ def test_a_filter_with_a_certificate_works_and_without_one_it_is_refused(tmp_pat
         configuration = stage.configuration(kafka=brokers)
         capsys.readouterr()
         assert cli.main(["check", "--connect", "--config", str(configuration)]) != ExitCode.OK
-        assert "alert bad certificate" in capsys.readouterr().out, "not only that it is away"
+        # The broker's alert may be lost with the connection; the cure is the same.
+        assert "kafka.common.ssl.certificate.location" in capsys.readouterr().out
