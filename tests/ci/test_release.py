@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import streamfilter
+from deploy.local.node import free_ports
 from tests.ci.test_additions import LEFT_OUT
 from tests.support.texts import ROOT, section
 
@@ -85,7 +86,8 @@ def test_what_is_built_installs_into_an_empty_environment_and_passes_the_demo(tm
     assert told.splitlines()[0].endswith(VERSION)
     assert "signing: C kernel" in told, "the wheel holds its source"
     demo = [empty / "bin/streamfilter", "demo", "--stories", "150", "--rate", "300"]
-    told = run(*demo, directory=tmp_path)
+    page = f"127.0.0.1:{free_ports(1)[0]}"  # the usual port may be another test's
+    told = run(*demo, "--http", page, directory=tmp_path)
     assert "every record is in exactly one place" in told
     assert re.search(r"recall +1\.0000", told), told
 

@@ -28,6 +28,8 @@ def demo(tmp_path):
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "streamfilter", "demo", *arguments]
+        if "--http" not in arguments:  # the usual port may be another test's
+            command += ["--http", f"127.0.0.1:{free_ports(1)[0]}"]
         environment = {**os.environ, "TMPDIR": str(tmp_path), "STREAMFILTER_INPUT__TOPIC": "mine"}
         started.append(
             subprocess.Popen(

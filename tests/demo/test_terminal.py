@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from deploy.local.node import free_ports
 from tests.support.machine.terminal import in_terminal
 
 pytestmark = pytest.mark.slow  # each starts a broker and a filter
@@ -16,7 +17,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 def test_no_line_wraps_and_the_board_is_drawn_over_itself(columns, colours):
     environment = {"COLUMNS": "", "LINES": "", "NO_COLOR": "" if colours else "1"}
     seen = in_terminal(
-        ["demo", "--stories", "120", "--rate", "120"],
+        ["demo", "--stories", "120", "--rate", "120", "--http", f"127.0.0.1:{free_ports(1)[0]}"],
         columns=columns,
         rows=ROWS,
         environment=environment,
