@@ -82,14 +82,14 @@ def test_what_is_built_installs_into_an_empty_environment_and_passes_the_demo(tm
     pip = [sys.executable, "-m", "pip", "--python", empty / "bin/python"]
     install = ["install", "-q", "--no-compile", "-c", "pins", wheel]
     run(*pip, *install, directory=tmp_path)
-    told = run(empty / "bin/streamfilter", "--version", directory=tmp_path)
-    assert told.splitlines()[0].endswith(VERSION)
-    assert "signing: C kernel" in told, "the wheel holds its source"
+    printed = run(empty / "bin/streamfilter", "--version", directory=tmp_path)
+    assert printed.splitlines()[0].endswith(VERSION)
+    assert "signing: C kernel" in printed, "the wheel holds its source"
     demo = [empty / "bin/streamfilter", "demo", "--stories", "150", "--rate", "300"]
     page = f"127.0.0.1:{free_ports(1)[0]}"  # the usual port may be another test's
-    told = run(*demo, "--http", page, directory=tmp_path)
-    assert "every record is in exactly one place" in told
-    assert re.search(r"recall +1\.0000", told), told
+    printed = run(*demo, "--http", page, directory=tmp_path)
+    assert "every record is in exactly one place" in printed
+    assert re.search(r"recall +1\.0000", printed), printed
 
 
 def test_the_newest_change_is_of_this_version():

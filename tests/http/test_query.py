@@ -237,6 +237,6 @@ def test_one_is_answered_at_a_time_and_a_flood_is_refused_at_once(health, token,
             (64, b"cure", 400), (-9, b"x" * questions.ANSWER_BYTES_MAX, 400),
             (0, b"x" * questions.ANSWER_BYTES_MAX, 400),
         ):  # fmt: skip
-            monkeypatch.setattr(questions, "_ended", lambda *_, told=(code, output): told)
+            monkeypatch.setattr(questions, "_ended", lambda *_, ended=(code, output): ended)
             status, answer = post(server, b"x", **RIGHT)
             assert (status, b"Traceback" in answer) == (expected, False)

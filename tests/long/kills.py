@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tally, begun = Tally(), time.monotonic()
     # Only a life that lasts shows whether what forgets grows.
     lasts = bool(options.soak and options.retention)
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
 
     def done(tally: Tally) -> int:
         """Return what `--kills` counts: of chosen rows, every fault."""
@@ -116,13 +116,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
                 with life:
                     if lasts:
-                        told = _last(life, tally, begun + options.soak, rows)
+                        report = _last(life, tally, begun + options.soak, rows)
                     else:
                         _live(life, tally, options, begun, rows, done)
     seconds = time.monotonic() - begun
     _report(tally, seconds)
     if options.json:
-        _save(options, tally, seconds, told)
+        _save(options, tally, seconds, report)
     return 1 if tally.findings else 0
 
 
@@ -297,13 +297,13 @@ def _rage(
 
 
 def _report(tally: Tally, seconds: float) -> None:
-    told = tally.as_json()
-    for row, each in told["rows"].items():
+    report = tally.as_json()
+    for row, each in report["rows"].items():
         print(f"{each['trials']:6} x row {row:>2}: {each['fault']}")
     print(
         f"{tally.kills} kills, {tally.records} records in {seconds:.0f} s; exit codes "
-        f"{told['exit_codes']}; longest standstill {_said(tally.standstill)}, since the last fault "
-        f"{_said(tally.recovery)}; findings: {len(tally.findings)}"
+        f"{report['exit_codes']}; longest standstill {_said(tally.standstill)}, "
+        f"since the last fault {_said(tally.recovery)}; findings: {len(tally.findings)}"
     )
     for finding in tally.findings:
         print(finding, file=sys.stderr)
@@ -324,7 +324,7 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _save(options: argparse.Namespace, tally: Tally, seconds: float, more: dict[str, Any]) -> None:
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "command": _command(options),
         "seconds": round(seconds),
         "machine": machine(),
@@ -332,7 +332,7 @@ def _save(options: argparse.Namespace, tally: Tally, seconds: float, more: dict[
         **tally.as_json(),
         **more,
     }
-    options.json.write_text(json.dumps(told, indent=2) + "\n")
+    options.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":
