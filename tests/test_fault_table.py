@@ -2,9 +2,6 @@
 
 import ast
 import re
-from functools import cache
-
-import pytest
 
 from streamfilter.config.configuration import Config
 from streamfilter.model import ErrorCode
@@ -34,16 +31,15 @@ def test_every_row_of_the_matrix_is_there_once_and_whole():
         assert re.search(r"\[test_\w+\]\(\w", row[3]), row
 
 
-@pytest.mark.parametrize(("name", "path", "long"), TESTS)
-def test_every_test_that_is_named_is_there_and_runs_when_it_says(name, path, long):
-    module = ast.parse((ROOT / "tests" / path).read_text())
-    found = [each for each in module.body if getattr(each, "name", "") == name]
-    assert found, f"{path} has no {name}"
-    marks = [ast.unparse(decorator) for decorator in found[0].decorator_list]
-    assert ("pytest.mark.long" in marks) == bool(long)
+def test_every_test_that_is_named_is_there_and_runs_when_it_says():
+    for name, path, long in TESTS:
+        module = ast.parse((ROOT / "tests" / path).read_text())
+        found = [each for each in module.body if getattr(each, "name", "") == name]
+        assert found, f"{path} has no {name}"
+        marks = [ast.unparse(decorator) for decorator in found[0].decorator_list]
+        assert ("pytest.mark.long" in marks) == bool(long), name
 
 
-@cache
 def said() -> list[str]:
     """Return every text of the package's code, with a hole for each value that is filled in."""
     texts = []
@@ -60,10 +56,11 @@ def _part(node: ast.expr) -> str:
     return str(node.value) if isinstance(node, ast.Constant) else HOLE
 
 
-@pytest.mark.parametrize("phrase", QUOTED)
-def test_what_is_quoted_is_said_by_the_code(phrase):
-    wanted = re.compile(".*".join(re.escape(part) for part in phrase.strip('"').split("…")), re.S)
-    assert any(wanted.search(text) for text in said())
+def test_what_is_quoted_is_said_by_the_code():
+    texts = "\1".join(said())
+    for phrase in QUOTED:
+        parts = map(re.escape, phrase.strip('"').split("…"))
+        assert re.search("[^\1]*".join(parts), texts), phrase
 
 
 def test_every_line_of_the_log_in_the_matrix_leads_to_its_cure_and_no_other_is_listed():
@@ -77,12 +74,12 @@ def test_every_state_and_every_exit_code_has_one_row_with_its_cure():
     assert sorted(codes) == sorted([1, *ExitCode])
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_what_a_row_quotes_is_asked_for_by_its_tests(row):
-    files = {path for _, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", row[3])}
-    asked = "".join((ROOT / "tests" / path).read_text() for path in sorted(files))
-    for phrase in re.findall(r'`"([^`]+)"`', row[2]):
-        assert max(phrase.split("…"), key=len).strip(" :") in asked, phrase
+def test_what_a_row_quotes_is_asked_for_by_its_tests():
+    for row in ROWS:
+        files = {path for _, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", row[3])}
+        asked = "".join((ROOT / "tests" / path).read_text() for path in sorted(files))
+        for phrase in re.findall(r'`"([^`]+)"`', row[2]):
+            assert max(phrase.split("…"), key=len).strip(" :") in asked, (row[0], phrase)
 
 
 def test_exit_codes_are_ours():
@@ -91,24 +88,16 @@ def test_exit_codes_are_ours():
     assert codes <= set(ExitCode)
 
 
-@pytest.mark.parametrize("word", NAMED)
-def test_what_stands_as_code_among_what_is_seen_is_a_state_a_metric_a_code_or_a_setting(word):
-    if word in [*State, *ErrorCode]:
-        return
-    name, _, labels = word.partition("{")
-    metric = next((each for each in CATALOGUE if each.name == name), None)
-    if metric is None:
-        assert word in settings(), "no state, metric, error code or setting"
-    for label, value in re.findall(r"(\w+)=(\w+)", labels):
-        assert label == metric.label
-        assert value in metric.values
-
-
-@cache
-def settings() -> set[str]:
-    """Return the path of every setting."""
-    return {
+def test_what_stands_as_code_among_what_is_seen_is_a_state_a_metric_a_code_or_a_setting():
+    settings = {
         f"{section}.{key}"
         for section, field in Config.model_fields.items()
         for key in getattr(field.annotation, "model_fields", {})
     }
+    metrics = {each.name: each for each in CATALOGUE}
+    for word in NAMED:
+        name, _, labels = word.partition("{")
+        assert name in metrics or word in {*State, *ErrorCode, *settings}, word
+        for label, value in re.findall(r"(\w+)=(\w+)", labels):
+            assert label == metrics[name].label, word
+            assert value in metrics[name].values, word

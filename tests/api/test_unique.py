@@ -16,8 +16,6 @@ from streamfilter.files.run import FileRun, filter_files
 from streamfilter.stories.stream import stories
 from tests.api.test_deduplicator import BASE, FAR, NEAR
 
-SOME = [story.text for story in islice(stories(7), 5_000)]
-
 
 def test_the_docstring_is_true():
     result = doctest.testmod(streamfilter.collection.unique)
@@ -27,7 +25,8 @@ def test_the_docstring_is_true():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_it_yields_what_filter_forwards(tmp_path, workers):
-    rows = [{"id": str(n), "text": text} for n, text in enumerate(SOME)]
+    some = enumerate(islice(stories(7), 5_000))
+    rows = [{"id": str(n), "text": story.text} for n, story in some]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     job = FileRun([str(tmp_path / "in.jsonl")], str(tmp_path / "out"), str(tmp_path / "dup"))
     filter_files(Config(), job)
