@@ -16,7 +16,7 @@ from streamfilter.demo.running_filter import Child
 from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.faults.causes.proxy import Proxy
 from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
-from tests.support.session import classes, needs
+from tests.support.session import bytecode, classes, needs
 from tests.support.session.forge import Forge
 from tests.support.session.lanes import arrange
 from tests.support.session.shared_broker import SharedKafka, locked, said_if_missing, shared
@@ -37,6 +37,11 @@ os.environ.setdefault(classes.VARIABLE, classes.options())
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    bytecode.share(session.config)
 
 
 @pytest.fixture(autouse=True)
