@@ -15,6 +15,7 @@ from streamfilter.model import Verdict
 from streamfilter.monitoring import colours
 from streamfilter.monitoring.catalogue import CATALOGUE, MetricKind
 from tests.deploy.promql import selectors
+from tests.support.cases import over
 from tests.support.texts import TEXTS
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +30,7 @@ OF_THE_PROCESS = {
     "process_start_time_seconds",
 }
 
-each_panel = pytest.mark.parametrize("panel", [p for _, p in PANELS], ids=lambda panel: panel.title)
-each_target = pytest.mark.parametrize(
-    "target", [target for _, target in TARGETS], ids=[title for title, _ in TARGETS]
-)
+each_panel, each_target = over([p for _, p in PANELS]), over([t for _, t in TARGETS])
 
 
 def exposed_names() -> set[str]:
@@ -150,9 +148,8 @@ def test_a_legend_names_labels_that_the_expression_keeps(target):
         assert kept or raw, (target.legend, target.expression)
 
 
-@each_panel
-def test_every_panel_and_query_asks_the_provisioned_datasource(panel):
-    assert set(panel.datasources) == {DATASOURCE}
+def test_every_panel_and_query_asks_the_provisioned_datasource():
+    assert {each for _, panel in PANELS for each in panel.datasources} == {DATASOURCE}
 
 
 def test_the_datasource_that_is_provisioned_has_that_uid():

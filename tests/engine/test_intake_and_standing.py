@@ -17,6 +17,7 @@ from streamfilter.matching.blocking.retention import (
 )
 from streamfilter.model import Record, Source, Span
 from tests.engine.scripted import FakeClock
+from tests.support.cases import over
 
 
 class Log:
@@ -60,7 +61,7 @@ def records(rng: random.Random, count: int) -> list[Record]:
     return made
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over(range(20))
 def test_every_record_comes_once_in_order_and_batches_keep_their_bounds(seed: int) -> None:
     rng, clock = random.Random(seed), FakeClock()
     sent = records(rng, 200)

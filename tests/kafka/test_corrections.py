@@ -1,7 +1,6 @@
 """`release` and `replay` on a real broker: each record is sent on once, whatever happens."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,12 +85,10 @@ def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
     assert told["records"][0]["comparison"]["similarity"] == 1.0
     assert not released(worked)
     for point in KILLS:
-        done = subprocess.run(
-            [sys.executable, "-m", "streamfilter", "release", "--config", config(worked),
-             "--matched", "d0", "--yes"],
-            env={VARIABLE: f"transaction.{point}"}, capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == -9, done.stderr
+        command = [sys.executable, "-m", "streamfilter", "release", "--config", config(worked),
+                   "--matched", "d0", "--yes"]  # fmt: skip
+        log, environment = worked.directory / "log", {VARIABLE: f"transaction.{point}"}
+        assert worked.launch(command, log=log, environment=environment).wait(120) == -9
         if point == "flushed":
             code, told = ask(capsys, "release", "--config", config(worked), "--matched", "d0")
             assert (code, told.get("before")) == (0, 0), "it waits for what the kill left open"

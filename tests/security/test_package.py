@@ -3,11 +3,10 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 from streamfilter.config.configuration import Config
 from streamfilter.matching.verdict.evidence_headers import PREFIX, evidence_headers, our_headers
 from streamfilter.model import Decision, Match, Record, Source, Verdict
+from tests.support.cases import over
 
 PACKAGE = Path(__file__).parents[2] / "streamfilter"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -28,7 +27,7 @@ def modules_of(tree: ast.AST) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@over(FILES)
 def test_nothing_is_unpickled_evaluated_or_given_to_a_shell(path):
     tree = ast.parse(path.read_text())
     assert not modules_of(tree) & BANNED_MODULES
@@ -45,7 +44,7 @@ def test_nothing_is_unpickled_evaluated_or_given_to_a_shell(path):
             assert [k.arg for k in node.keywords] == ["Loader"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@over(FILES)
 def test_no_question_goes_to_the_coordinator_of_a_group(path):
     """librdkafka's issue 4605: it aborts the process if the connection is cut meanwhile.
 

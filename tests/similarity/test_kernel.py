@@ -23,6 +23,7 @@ from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text import code_points, folding
 from tests.similarity.hostile import SEED, both, filters, random_case
+from tests.support.cases import over
 
 SOURCE = library.SOURCE.read_text()
 PLAIN = Scheme(16, 6)
@@ -36,14 +37,14 @@ def native() -> calls.Kernel:
         return found.kernel
 
 
-@pytest.mark.parametrize("number", range(60))
+@over(range(60))
 def test_any_texts_have_the_same_sketches_under_any_scheme(number):
     scheme, texts, values = random_case(random.Random(number))
     one, other = both(scheme, texts, values)
     assert one == other
 
 
-@pytest.mark.parametrize("number", range(20))
+@over(range(20))
 def test_a_filter_has_the_same_words_and_answers(number):
     one, other = filters(random.Random(number))
     assert one == other

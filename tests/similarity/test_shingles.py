@@ -11,6 +11,7 @@ from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
+from tests.support.cases import over
 
 pytestmark = pytest.mark.usefixtures("signer")
 
@@ -95,7 +96,7 @@ def test_flight_time_known_answers(other, answer):
 ALPHABET = "abcXYZ019_ .,\t\n-'é ñ中文字กา日本語한국어ы👍\u0301"
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over(range(40))
 def test_the_ascii_path_agrees_with_the_general_one(seed):
     rng = random.Random(seed)
     text = "".join(rng.choice(ALPHABET[:17]) for _ in range(rng.randrange(400)))
@@ -104,7 +105,7 @@ def test_the_ascii_path_agrees_with_the_general_one(seed):
         assert fast == tokens(text, kind, size, ascii_only=False), (seed, kind, size)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over(range(40))
 def test_words_are_those_of_pythons_re_and_their_marks_where_scripts_have_spaces(seed):
     rng = random.Random(seed)
     text = "".join(rng.choice("abéñß_ ы,א ك.1٣ \u0301한🎈") for _ in range(200))
@@ -112,7 +113,7 @@ def test_words_are_those_of_pythons_re_and_their_marks_where_scripts_have_spaces
     assert len(set(tokens(text, "word", 2))) == len(word_set(text, 2)), seed
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over(range(20))
 def test_character_shingles_are_code_points_in_any_script(seed):
     rng = random.Random(seed)
     text = "".join(rng.choice(ALPHABET) for _ in range(120))

@@ -3,6 +3,7 @@
 import random
 import re
 import unicodedata
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from streamfilter.similarity.text.normalisation import (
     Normaliser,
     normalised_length,
 )
+from tests.support.cases import over
 from tests.support.columns import same_columns
 
 pytestmark = pytest.mark.usefixtures("signer")
@@ -84,9 +86,9 @@ def spaced(text: str) -> str:
     )
 
 
-@pytest.mark.parametrize("form", ["NFKC", "NFC"])
-@pytest.mark.parametrize("seed", range(30))
-def test_normalisation_is_that_of_unicode_on_any_mixture(seed, form):
+@over(product(range(30), ["NFKC", "NFC"]))
+def test_normalisation_is_that_of_unicode_on_any_mixture(case):
+    seed, form = case
     rng = random.Random(seed)
     blocks = rng.sample(MIXTURES, 1 + seed % 4)
     texts = ["".join(rng.choice(rng.choice(blocks)) for _ in range(20)) for _ in range(40)]
@@ -131,7 +133,7 @@ def test_each_step_of_normalisation_is_a_switch():
     assert Normaliser(Normalisation("NFC"))("\uff11") == "\uff11".encode()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@over(range(30))
 def test_ascii_normalises_as_unicode_does(seed):
     rng = random.Random(seed)
     alphabet = "aB1 \t\n\x1f\x00" if seed % 2 else [chr(c) for c in range(128)]
@@ -151,7 +153,7 @@ def samples_of(sketches: Sketches) -> Samples:
     return sketches.contents.samples
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over(range(5))
 def test_exact_similarity_equals_set_arithmetic(seed):
     rng = random.Random(seed)
     texts = [[f"w{rng.randrange(60)}" for _ in range(rng.randrange(3, 200))] for _ in range(40)]

@@ -171,8 +171,10 @@ def test_a_topic_is_seeded_once_in_the_order_of_time_whatever_is_killed(
     config = stage.configuration(**SETTINGS)
     command = [sys.executable, "-m", "streamfilter", "seed", "--config", str(config), *asked]
     for point in ("transaction.offsets:2", "transaction.committed:1", "index.applied:1"):
-        done = subprocess.run(command, env={**os.environ, VARIABLE: point}, check=False)
-        assert done.returncode == -9
+        killed = stage.launch(
+            command, log=tmp_path / "log", environment={**os.environ, VARIABLE: point}
+        )
+        assert killed.wait(120) == -9
     assert seed(stage, *asked) == 0
     assert index_of(stage) == index_of(calm)
     capsys.readouterr()

@@ -2,12 +2,11 @@
 
 import json
 import random
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, redirect_stdout
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -98,10 +97,10 @@ def seeded(stage: Stage) -> int:
 
 
 def seeded_by(stage: Stage, config: Path) -> int:
-    command = [sys.executable, "-m", "streamfilter", "seed", "--config", str(config)]
-    command += ["--topic", stage.unique, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(json.loads(done.stdout)["records"])
+    with redirect_stdout(StringIO()) as said:
+        asked = ["seed", "--config", str(config), "--topic", stage.unique, "-o", "json"]
+        assert cli.main(asked) == 0
+    return int(json.loads(said.getvalue())["records"])
 
 
 def die_taking(stage: Stage, point: str, *, seeding: bool = False) -> None:
@@ -274,8 +273,7 @@ def test_a_group_that_was_reset_after_it_took_over_judges_nothing_again(stage: S
     stage.run(**PLAIN)
     stage.run(state="new", **new(stage, PLAIN))
     config = stage.configuration(state="new", **new(stage, PLAIN))
-    done = [sys.executable, "-m", "streamfilter", "reset", "--config", str(config), "--yes"]
-    subprocess.run(done, capture_output=True, check=True)
+    assert cli.main(["reset", "--config", str(config), "--yes"]) == 0
     was = f"{stage.group}.new took it over, and was reset after that"
     assert was in refused(stage)
     assert seeded_by(stage, config) > 0
