@@ -202,7 +202,7 @@ def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("front_bytes", [0, 1 << 20])
-@seeds(3)
+@seeds(1)
 def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
     tmp_path: Path, seed: int, front_bytes: int
 ) -> None:

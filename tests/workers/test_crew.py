@@ -23,10 +23,10 @@ from streamfilter.matching.batch import Prepared
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.workers import crew as crew_module
 from streamfilter.workers.crew import (
     AUTO_CHARACTERS,
     GOOD,
-    MISHAPS_MAX,
     PART_CHARACTERS_MIN,
     Crew,
     auto_workers,
@@ -38,6 +38,8 @@ from tests.support.machine.processes import state_of
 
 pytestmark = pytest.mark.slow(1)  # nearly each starts processes, and one ends them again
 
+MISHAPS_MAX = 2
+"""Fewer than a service's, for each costs the start of a worker."""
 SCHEME = Scheme(16, 6)
 SEED = bytes(range(16))
 TEXTS = [
@@ -56,6 +58,18 @@ def sketched(crew: Crew, texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
     return sketches.to_bytes()
 
 
+@pytest.fixture
+def few_mishaps(monkeypatch):
+    monkeypatch.setattr(crew_module, "MISHAPS_MAX", MISHAPS_MAX)
+
+
+@pytest.fixture(scope="module")
+def crew():
+    """Two workers for the tests that only ask them."""
+    with closing(Crew(2)) as crew:
+        yield crew
+
+
 def lives(pid: int) -> bool:
     return state_of(pid) not in ("", "Z")
 
@@ -72,12 +86,11 @@ def test_a_batch_comes_back_whole_and_in_order(workers):
     assert not any(map(lives, pids))
 
 
-def test_any_text_reaches_a_worker_as_it_is():
+def test_any_text_reaches_a_worker_as_it_is(crew):
     """Halves of a pair stay halves, also where one text ends with one and the next begins."""
     strange = ["", "\0", "a \ud83d", "\ude00 b", "\U0001f600 c", "\ud800" * 9, *TEXTS]
-    with closing(Crew(2)) as crew:
-        assert sketched(crew, strange) == alone(strange)
-        assert len(crew.pids) > 0
+    assert sketched(crew, strange) == alone(strange)
+    assert len(crew.pids) > 0
 
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stuck"])
@@ -114,12 +127,10 @@ def test_a_worker_that_is_killed_or_stuck_costs_a_line_of_log(blow, caplog):
     ],
     ids=["dies", "chatters", "nonsense", "no memory"],
 )
-def test_workers_that_fail_are_given_up_and_no_text_is_lost(code, why, caplog):
+def test_workers_that_fail_are_given_up_and_no_text_is_lost(code, why, caplog, few_mishaps):
     wanted = alone()
     with closing(Crew(1, command=[sys.executable, "-P", "-c", code])) as crew:
-        for _ in range(MISHAPS_MAX // 2):
-            assert "going on without" not in caplog.text
-            assert sketched(crew) == wanted
+        assert sketched(crew) == wanted
         assert any(each in caplog.text for each in why.split("|")), caplog.text
         assert "going on without" in caplog.text
         caplog.clear()
@@ -129,7 +140,7 @@ def test_workers_that_fail_are_given_up_and_no_text_is_lost(code, why, caplog):
 
 
 @pytest.mark.slow
-def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog):
+def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog, few_mishaps):
     """It meets a part that it has no memory for, in each batch; the other part always succeeds."""
     code = (
         "from streamfilter.similarity.sketch import Sketcher\n"
@@ -151,7 +162,7 @@ def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog):
 
 
 @pytest.mark.slow
-def test_answers_make_mishaps_good(caplog):
+def test_answers_make_mishaps_good(caplog, few_mishaps):
     """Workers that are killed once a day are not given up after a week."""
     with closing(Crew(1)) as crew:
         for _ in range(MISHAPS_MAX + 2):
@@ -295,21 +306,19 @@ def read_by(reader: Reader, records: list[Record], crew: Crew | None) -> tuple[o
     ],
     ids=["inside", "key", "header", "place", "text"],
 )
-def test_workers_read_what_is_a_plain_document_and_nothing_else(reader):
+def test_workers_read_what_is_a_plain_document_and_nothing_else(reader, crew):
     records = lines()
-    with closing(Crew(2)) as crew:
-        assert read_by(reader, records, crew) == read_by(reader, records, None)
+    assert read_by(reader, records, crew) == read_by(reader, records, None)
 
 
-def test_what_is_no_document_after_all_leaves_no_sketch():
+def test_what_is_no_document_after_all_leaves_no_sketch(crew):
     """A record that could be forwarded nowhere was read and sketched, and is not judged."""
     records, reader = lines(), Reader()
     found = []
-    with closing(Crew(2)) as crew:
-        for each in (preparing(reader, None), preparing(reader, crew)):
-            read = each.read(records)
-            read.readings[0::4] = [Malformed(ErrorCode.TOO_LARGE, "")] * len(records[0::4])
-            found.append(outcome(each.sketch(read)))
+    for each in (preparing(reader, None), preparing(reader, crew)):
+        read = each.read(records)
+        read.readings[0::4] = [Malformed(ErrorCode.TOO_LARGE, "")] * len(records[0::4])
+        found.append(outcome(each.sketch(read)))
     assert found[0] == found[1]
 
 
@@ -335,27 +344,25 @@ class Half(Crew):
         return Drawn(np.array(rows, np.int64), ids, documents_sketched(sketcher, documents))
 
 
-def test_values_without_a_document_have_no_sketches():
+def test_values_without_a_document_have_no_sketches(crew):
     records = [Record(Source("in", 0, row), None, b"{" + b" " * 9_999) for row in range(8)]
-    with closing(Crew(1)) as crew:
-        read = preparing(Reader(), crew).read(records)
-        prepared = preparing(Reader(), crew).sketch(read)
+    read = preparing(Reader(), crew).read(records)
+    prepared = preparing(Reader(), crew).sketch(read)
     assert read.drawn is not None
     assert prepared.sketches is None
     assert prepared.rejected[0] == len(records)
 
 
-def test_what_no_topic_takes_is_the_same_whatever_read_it():
+def test_what_no_topic_takes_is_the_same_whatever_read_it(crew):
     """And the time of who reads and sketches is reported as sketching, which is most of it."""
     records, took = lines(), []
     limits = {"u": 700, "d": 10**6, "x": 10**6}
     places = Destinations("u", "d", "x", limits, changelog_limit=1_500)
     sketcher, found = Sketcher(SCHEME, seed=SEED), []
-    with closing(Crew(2)) as crew:
-        for each in (Crew(0), crew):
-            incoming = Incoming(Reader(), places, crew=each)
-            prepared = incoming.prepare(records, sketcher, SystemClock())
-            found.append(outcome(prepared))
-            took.append(set(prepared.seconds))
+    for each in (Crew(0), crew):
+        incoming = Incoming(Reader(), places, crew=each)
+        prepared = incoming.prepare(records, sketcher, SystemClock())
+        found.append(outcome(prepared))
+        took.append(set(prepared.seconds))
     assert found[0] == found[1]
     assert took == [{"read", "sketch"}, {"sketch"}]
