@@ -35,7 +35,9 @@ FRONT_FILTERS = 12
 FRONT_STEP = 32 * MIB  # advice on a front's memory is rounded up to a multiple of this
 
 FRONT_SMALLEST = 8 * MIB
-"""Of the filters of the smallest runs, which have twice as many bits for each key."""
+"""Of the filters of the smallest runs, which have more bits for each key."""
+
+ENOUGH_BITS = 16  # for each key: 1 % of the new keys pass all filters of a large index
 
 PASSING_MUCH = 0.05  # share of the new keys above which the front costs more time than memory
 
@@ -59,7 +61,7 @@ class Capacity:
     restore: timedelta  # time to restore from the changelog, for a process with an empty directory
     front_passes: float
     """Share of the new keys that the front lets through to RocksDB; each costs a read."""
-    front_bytes_advised: int  # with it, the filters of the index have `BITS` for each key
+    front_bytes_advised: int  # with it, the filters of the index have `ENOUGH_BITS` for each key
 
 
 def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:
@@ -89,11 +91,11 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
 
 
 def front_bytes_for(keys: int) -> int:
-    """Return the bytes with which the filters of an index of *keys* have `BITS` for each key.
+    """Return the bytes with which the filters of an index of *keys* have `ENOUGH_BITS` for each.
 
     A run of more than half of the keys has fewer, 8 at least.
     """
-    return -(-(keys * BITS // 8 + FRONT_SMALLEST) // FRONT_STEP) * FRONT_STEP
+    return -(-(keys * ENOUGH_BITS // 8 + FRONT_SMALLEST) // FRONT_STEP) * FRONT_STEP
 
 
 def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float) -> float:

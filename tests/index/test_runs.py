@@ -13,7 +13,7 @@ from streamfilter.backup.download import restorable, restore
 from streamfilter.backup.index_target import back_up
 from streamfilter.backup.targets import store_at
 from streamfilter.index.bands import page_writes, run_rows, sorted_run
-from streamfilter.index.bands.bloom_filter import HashedKeys
+from streamfilter.index.bands.bloom_filter import together
 from streamfilter.index.bands.buckets import order_of
 from streamfilter.index.bands.run_rows import DIRECTORY, MergeInfo, filter_names, page_names
 from streamfilter.index.bands.sorted_run import SortedRun, newest, packed, run_of, unpacked
@@ -153,7 +153,7 @@ def a_merge_goes_on_behind_a_page_that_is_not_written(patch: pytest.MonkeyPatch)
 
     def resumed(store: Any, family: str, info: MergeInfo, sources: Any) -> Merge:
         page = min(info.page + 1, 1 << info.bits)
-        return real(store, family, replace(info, page=page), sources)
+        return real(store, family, info._replace(page=page), sources)
 
     patch.setattr(Merge, "resumed", resumed)
 
@@ -493,5 +493,6 @@ def test_processes_of_one_write_each_leave_few_runs_and_little_to_be_read(
         keys = run.between(0, 1 << 64).keys
         if run.filter is None:
             continue  # nothing can be missing in it
-        assert len(run.filter.holding(HashedKeys(keys))) == len(keys) == len(run)
+        assert together([run.filter], keys).all()
+        assert len(keys) == len(run)
     index.close()

@@ -23,7 +23,7 @@ from math import prod
 
 import numpy as np
 
-from streamfilter.similarity.columns import I64, U64, Flags, Rows
+from streamfilter.similarity.columns import I64, U64, Flags
 from streamfilter.similarity.kernel.choice import kernel
 
 WORDS = 4
@@ -39,22 +39,6 @@ _SIX_BITS = np.uint64(63)
 _ONE = np.uint64(1)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, odd (Knuth, vol. 3, 6.4)
 _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD  # the lower bits of a product are mixed least: not used
-
-
-@dataclass(slots=True)
-class HashedKeys:
-    """Keys that are looked up in several filters, with what is the same for all of them."""
-
-    keys: U64
-    _made: tuple[U64, U64, U64] | None = None
-
-    @property
-    def columns(self) -> tuple[U64, U64, U64]:
-        """Return the keys' upper halves, their products, and their bits of the first word."""
-        if self._made is None:
-            spread = self.keys * _SPREAD
-            self._made = self.keys >> _HALF, spread, _masks(spread, 0)
-        return self._made
 
 
 @dataclass(slots=True)
@@ -74,20 +58,6 @@ class BloomFilter:
         """Return the expected share of unwritten keys that pass."""
         return pass_rate_of(self.words.nbytes, self.keys)
 
-    def holding(self, asked: HashedKeys) -> Rows:
-        """Return the places of the keys that were perhaps added."""
-        if (native := kernel()) is not None:
-            places = native.holding(self.words, asked.keys)
-            if places is not None:
-                return places
-        halves, spread, masks = asked.columns
-        blocks = self._blocks(halves)
-        passed = np.flatnonzero((self.words.take(blocks) & masks) == masks)
-        for word in range(1, WORDS):
-            masks = _masks(spread[passed], word)
-            passed = passed[(self.words.take(blocks[passed] + word) & masks) == masks]
-        return passed
-
     def add(self, keys: U64) -> None:
         """Add *keys*, distinct and rising."""
         if not len(keys):
@@ -95,7 +65,7 @@ class BloomFilter:
         self.keys += len(keys)
         if (native := kernel()) is not None and native.add(self.words, keys):
             return
-        blocks, spread = self._blocks(keys >> _HALF), keys * _SPREAD
+        blocks, spread = _blocks(self.words, keys >> _HALF), keys * _SPREAD
         # Rising keys have rising blocks: keys of one block are next to each other.
         heads = np.flatnonzero(np.diff(blocks, prepend=-1))
         first = blocks[heads]
@@ -114,11 +84,6 @@ class BloomFilter:
         pairs = self.words.reshape(blocks // 2, 2, WORDS)
         return BloomFilter((pairs[:, 0] | pairs[:, 1]).reshape(-1), self.keys)
 
-    def _blocks(self, halves: U64) -> I64:
-        """Return where the keys' blocks begin: evenly spread, in the order of the *halves*."""
-        chosen = (halves * np.uint64(len(self.words) // WORDS)) >> _HALF
-        return (chosen * np.uint64(WORDS)).view(np.int64)
-
 
 def words_for(keys: int, *, bits: int) -> int:
     """Return the size of a filter with so many *bits* for each of *keys*."""
@@ -128,14 +93,29 @@ def words_for(keys: int, *, bits: int) -> int:
 
 def together(filters: Sequence[BloomFilter | None], keys: U64) -> Flags:
     """Return False for each of *keys* (any shape) that no filter holds. All pass a missing one."""
-    if any(each is None for each in filters):
+    held = [each.words for each in filters if each is not None]
+    if len(held) < len(filters):
         return np.ones(keys.shape, np.bool_)
-    answer = np.zeros(keys.shape, np.bool_)
-    asked, flags = HashedKeys(keys.ravel()), answer.reshape(-1)
-    for each in filters:
-        assert each is not None
-        flags[each.holding(asked)] = True
-    return answer
+    asked = keys.ravel()
+    if (native := kernel()) is not None:
+        flags = native.together(held, asked)
+        if flags is not None:
+            return flags.reshape(keys.shape)
+    flags, halves, spread = np.zeros(len(asked), np.bool_), asked >> _HALF, asked * _SPREAD
+    first = _masks(spread, 0)
+    for words in held:
+        flags[_passed(words, halves, spread, first)] = True
+    return flags.reshape(keys.shape)
+
+
+def _passed(words: U64, halves: U64, spread: U64, masks: U64) -> I64:
+    """Return the places of the keys that a filter perhaps has; *masks* are of the first word."""
+    blocks = _blocks(words, halves)
+    passed = np.flatnonzero((words.take(blocks) & masks) == masks)
+    for word in range(1, WORDS):
+        masks = _masks(spread[passed], word)
+        passed = passed[(words.take(blocks[passed] + word) & masks) == masks]
+    return passed
 
 
 def passing(rates: Iterable[float]) -> float:
@@ -156,6 +136,12 @@ def pass_rate_of(size: int, keys: int) -> float:
     logs = counts * np.log(max(load, 1e-300)) - load - factorials
     taken = 1 - (1 - 1 / 64) ** (counts * BITS_OF_WORD)
     return min(1.0, float((np.exp(logs) * taken ** (WORDS * BITS_OF_WORD)).sum()))
+
+
+def _blocks(words: U64, halves: U64) -> I64:
+    """Return where the keys' blocks begin: evenly spread, in the order of the *halves*."""
+    chosen = (halves * np.uint64(len(words) // WORDS)) >> _HALF
+    return (chosen * np.uint64(WORDS)).view(np.int64)
 
 
 def _masks(spread: U64, word: int) -> U64:

@@ -12,7 +12,8 @@ of new rows covers no old run, and RocksDB's compactions leave those alone.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,8 +40,7 @@ _VERSION, _WITH_MERGES = 1, 2
 Range = tuple[bytes, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(NamedTuple):
     """One run in pages."""
 
     number: int
@@ -50,8 +50,7 @@ class RunInfo:
     words: int  # of its filter; 0: it has none
 
 
-@dataclass(frozen=True, slots=True)
-class MergeInfo:
+class MergeInfo(NamedTuple):
     """A merge of runs in pages, as far as it is in the database: the next process goes on."""
 
     number: int
@@ -80,13 +79,13 @@ class Directory:
 
 def encode_directory(directory: Directory) -> bytes:
     version = _WITH_MERGES if directory.merges else _VERSION
-    runs = [_ENTRY.pack(*astuple(run)) for run in directory.runs]
+    runs = [_ENTRY.pack(*run) for run in directory.runs]
     merges = [_encoded(merge) for merge in directory.merges]
     return b"".join((_HEAD.pack(version, directory.rows, len(runs)), *runs, *merges))
 
 
 def _encoded(merge: MergeInfo) -> bytes:
-    *fields, sources = astuple(merge)
+    *fields, sources = merge
     return _MERGE.pack(*fields, len(sources)) + struct.pack(f"<{len(sources)}I", *sources)
 
 

@@ -20,7 +20,6 @@ BLOOM_BITS = 10  # 1 % of the absent keys read a data block
 OPEN_FILES_MAX = 512  # 64 MiB each: 32 GiB of index before a file must be opened again
 FILE_BYTES = 64 * MIB
 BLOCK_BYTES = 4_096
-NEWEST_FILES = 8  # before they are merged into the levels
 DOCUMENTS_LEVEL_BYTES = 64 * MIB  # about the size of the newest files that are merged at once
 LOG_BYTES = MIB  # RocksDB's text log: a window that begins and is dropped adds 10 kB to it
 LOG_FILES = 4
@@ -60,7 +59,7 @@ def tuned(memory: Memory, *, create: bool) -> Tuning:
     buffer_bytes = max(MIB, min(16 * MIB, memory.memtable_bytes // 4))
     return Tuning(
         database=_database(buffers, memory, create=create),
-        bands=_bands(cache, buffer_bytes),
+        bands=_family(_table(cache), buffer_bytes),
         documents=_documents(cache, buffer_bytes),
         ids=_family(_table(cache), buffer_bytes),
         small=_family(_table(cache), MIB),
@@ -97,14 +96,6 @@ def _open_files(share: int) -> int:
     if soft == resource.RLIM_INFINITY:
         return OPEN_FILES_MAX
     return max(32, min(OPEN_FILES_MAX, soft // 2 // share))
-
-
-def _bands(cache: Cache, buffer_bytes: int) -> Options:
-    """Return the settings of the buckets: pages, each found by a filter of our own."""
-    options = _family(_table(cache), buffer_bytes)
-    # Fewer and larger compactions write half as much.
-    options.set_level_zero_file_num_compaction_trigger(NEWEST_FILES)
-    return options
 
 
 def _documents(cache: Cache, buffer_bytes: int) -> Options:

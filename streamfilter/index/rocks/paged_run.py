@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfilter.index.bands.bloom_filter import BloomFilter, HashedKeys, together
+from streamfilter.index.bands.bloom_filter import BloomFilter, together
 from streamfilter.index.bands.buckets import encoded_integers
 from streamfilter.index.bands.run_rows import (
     BEGIN,
@@ -40,9 +40,7 @@ class PagedRun:
 
     def find(self, keys: U64) -> tuple[Places, Lists]:
         """Return which of *keys*, distinct and rising, are in the run, and their buckets."""
-        held = np.arange(len(keys))
-        if self.filter is not None:
-            held = self.filter.holding(HashedKeys(keys))
+        held = np.flatnonzero(together([self.filter], keys))
         if not len(held):  # most runs hold none of a batch's new keys
             return held, NO_LISTS
         asked = keys[held]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import I64, U8, U32, U64
+from streamfilter.similarity.columns import I64, U8, U32, U64, Flags
 from streamfilter.similarity.kernel.library import ARGUMENTS
 
 SPARE_BYTES = 8
@@ -185,11 +186,15 @@ class Kernel:
         )  # fmt: skip
         return None if count < 0 else (samples[:count].copy(), sizes, set_sizes)
 
-    def holding(self, words: U64, keys: U64) -> I64 | None:
-        """Return the places of the *keys* that a Bloom filter of these *words* perhaps has."""
-        keys, places = np.ascontiguousarray(keys), np.empty(len(keys), np.int64)
-        count = self._call["holding"](_at(words), len(words), _at(keys), len(keys), _at(places))
-        return None if count < 0 else places[:count]
+    def together(self, filters: Sequence[U64], keys: U64) -> Flags | None:
+        """Return which *keys* one of the Bloom filters with these words perhaps has."""
+        keys, flags = np.ascontiguousarray(keys), np.empty(len(keys), np.bool_)
+        places = np.array([_at(words) for words in filters], np.int64)
+        sizes = np.array([len(words) for words in filters], np.int64)
+        count = self._call["together"](
+            _at(places), _at(sizes), len(filters), _at(keys), len(keys), _at(flags)
+        )
+        return None if count < 0 else flags
 
     def add(self, words: U64, keys: U64) -> bool:
         """Add *keys* to the Bloom filter of these *words*; False: it is refused."""

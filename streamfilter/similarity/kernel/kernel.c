@@ -35,8 +35,7 @@ static int rising(const i64 *starts, i64 n, i64 first, i64 least, i64 end)
 /* Write a span as the one after k; return how many there are, k again if it is not wanted. */
 static inline i64 span(i64 *starts, i64 *sizes, i64 k, i64 begin, i64 end, int wanted)
 {
-    starts[k] = begin;
-    sizes[k] = end - begin;
+    starts[k] = begin, sizes[k] = end - begin;
     return k + wanted;
 }
 
@@ -62,8 +61,7 @@ EXPORT i64 sf_ascii(const u8 *in, i64 n, const i64 *bounds, i64 texts, const u8 
             k = span(starts, sizes, k, word, o, was & !class);
             word = class != was ? o : word;
             o += !(collapse & blank & space);
-            space = blank;
-            was = class;
+            space = blank, was = class;
         }
         if (collapse && space && o > out_bounds[t]) o--;
         k = span(starts, sizes, k, word, o, was);
@@ -357,8 +355,7 @@ EXPORT i64 sf_samples(const u64 *tokens, i64 n, const i64 *starts, i64 sets, i64
             if (i && a[i] == a[i - 1]) continue;
             if (distinct++ < most) samples[k++] = a[i];
         }
-        sizes[t] = k - begin;
-        set_sizes[t] = distinct;
+        sizes[t] = k - begin, set_sizes[t] = distinct;
     }
     return k;
 }
@@ -370,31 +367,34 @@ static inline u64 bits_of(u64 key, int word)
     return 1ULL << (spread & 63) | 1ULL << (spread >> 6 & 63);
 }
 
-#define BLOCK_OF(key) ((i64)(((key) >> 32) * (u64)(n / BLOCK) >> 32) * BLOCK)
+#define BLOCK_OF(at, n, key) ((at) + (i64)(((key) >> 32) * (u64)((n) / BLOCK) >> 32) * BLOCK)
 
-/* `BloomFilter.holding`: write the places of the keys that were perhaps added; return how many. */
-EXPORT i64 sf_holding(const u64 *words, i64 n, const u64 *keys, i64 count, i64 *places)
+/* bloom_filter.py, `together`: flag the keys that one of m filters, at their addresses, has. */
+EXPORT i64 sf_together(const i64 *at, const i64 *n, i64 m, const u64 *keys, i64 count, u8 *flags)
 {
-    i64 k = 0;
-    if (n < BLOCK || n >> 34) return BAD;
+    for (i64 f = 0; f < m; f++) if (n[f] < BLOCK || n[f] >> 34) return BAD;
     for (i64 i = 0; i < count; i++) {
-        const u64 *its = words + BLOCK_OF(keys[i]);
-        u64 lacks = bits_of(keys[i], 0) & ~its[0];
-        __builtin_prefetch(words + BLOCK_OF(keys[i + 16 < count ? i + 16 : i]));
-        for (int w = 1; w < BLOCK && !lacks; w++) lacks = bits_of(keys[i], w) & ~its[w];
-        places[k] = i, k += !lacks;
+        u64 next = keys[i + 4 < count ? i + 4 : i], key = keys[i], first = bits_of(key, 0);
+        for (i64 f = 0; f < m; f++) __builtin_prefetch(BLOCK_OF((u64 *)at[f], n[f], next));
+        flags[i] = 0;
+        for (i64 f = 0; f < m; f++) {
+            const u64 *its = BLOCK_OF((u64 *)at[f], n[f], key);
+            u64 lacks = first & ~its[0];
+            for (int w = 1; w < BLOCK && !lacks; w++) lacks = bits_of(key, w) & ~its[w];
+            flags[i] |= !lacks;
+        }
     }
-    return k;
+    return count;
 }
 
-/* `BloomFilter.add`. */
+/* bloom_filter.py, `BloomFilter.add`. */
 EXPORT i64 sf_add(u64 *words, i64 n, const u64 *keys, i64 count)
 {
     if (n < BLOCK || n >> 34) return BAD;
     for (i64 i = 0; i < count; i++) {
-        u64 *its = words + BLOCK_OF(keys[i]);
+        u64 *its = BLOCK_OF(words, n, keys[i]);
         for (int w = 0; w < BLOCK; w++) its[w] |= bits_of(keys[i], w);
-        __builtin_prefetch(words + BLOCK_OF(keys[i + 16 < count ? i + 16 : i]), 1);
+        __builtin_prefetch(BLOCK_OF(words, n, keys[i + 16 < count ? i + 16 : i]), 1);
     }
     return count;
 }
