@@ -82,5 +82,6 @@ def unanswered(error: LogError, message: str) -> Stop:
     if refused is None:
         return Temporary(f"{message}\n    cure: {unreachable.cure()}")
     if refused.code() == KafkaError._AUTHENTICATION:
-        return Refused(f"no broker let us in: {refused.str()} ({error}); mend the credentials")
+        cure = unreachable.cure_of(refused.str(), "mend the credentials")
+        return Refused(f"no broker let us in: {refused.str()} ({error}); {cure}")
     return Temporary(f"no broker could be trusted: {refused.str()} ({error})")

@@ -23,6 +23,7 @@ _WHEN = re.compile(r" \(after \d+ms in state (\w+)(?:, \d+ identical error\(s\) 
 _WHO = re.compile(r"^(?:\w+: )?(?:\w+://)?(?:\w+Coordinator: )?\S+?(?:/-?\w+)?: ")
 """The part of a line that names the client's connection to a broker."""
 GROUP_SECONDS = 60.0
+CERTIFICATE = "the brokers want a certificate of the filter: kafka.common.ssl.certificate.location"
 CURES = (
     ("Failed to resolve", "check the host's name in kafka.common.bootstrap.servers"),
     ("Connection refused", "nothing listens there: check host and port, and that the broker runs"),
@@ -34,10 +35,8 @@ CURES = (
         "certificate verify failed",
         "kafka.common.ssl.ca.location must name the authority of the brokers' certificate",
     ),
-    (
-        "alert bad certificate",
-        "the brokers want a certificate of the filter: kafka.common.ssl.certificate.location",
-    ),
+    ("alert bad certificate", CERTIFICATE),
+    ("alert certificate required", CERTIFICATE),  # the same, by TLS 1.3
     ("SASL authentication error", "mend the credentials in kafka.common"),
     ("Invalid response size", "what listens there is no Kafka broker, or speaks TLS"),
     (
@@ -136,7 +135,12 @@ def cause() -> str:
 
 def cure() -> str:
     reason = cause()
-    return next((cure for words, cure in CURES if words in reason), CURE if reason else PATIENCE)
+    return cure_of(reason, CURE if reason else PATIENCE)
+
+
+def cure_of(reason: str, otherwise: str) -> str:
+    """Return the cure that belongs to librdkafka's *reason*."""
+    return next((cure for words, cure in CURES if words in reason), otherwise)
 
 
 class Reach:

@@ -18,7 +18,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.engine.ports import Retriable
 from streamfilter.kafka import service_start
 from streamfilter.kafka.brokers import topic_creation, topics
-from streamfilter.kafka.connection import clients, unreachable
+from streamfilter.kafka.connection import clients, one_shot_calls, unreachable
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
@@ -98,6 +98,15 @@ def test_what_hangs_up_on_plaintext_is_reported_as_perhaps_tls(listening: Any) -
     assert address in said
     assert "Disconnected" in said
     assert "TLS" in unreachable.cure()
+
+
+def test_a_certificate_that_a_broker_asks_for_is_no_wrong_password(monkeypatch):
+    said = "SASL authentication error: Authentication failed: tls alert certificate required"
+    refused = KafkaError(KafkaError._AUTHENTICATION, said)
+    monkeypatch.setattr(one_shot_calls, "refusal", lambda: refused)
+    stop = str(one_shot_calls.unanswered(KafkaException(refused), ""))
+    assert "kafka.common.ssl.certificate.location" in stop
+    assert "credentials" not in stop
 
 
 def test_what_is_no_broker_is_reported_as_that(listening: Any) -> None:
