@@ -1,5 +1,6 @@
 """Debian's programs that check what we deploy: there, skipped with the reason, or failed in CI."""
 
+import os
 import shutil
 import subprocess
 
@@ -21,6 +22,10 @@ def tool(name: str, *, package: str) -> str:
 
 def accepted(command: list[str], *, stdin: str | None = None) -> str:
     """Return what *command* printed; fail with it unless it exits with 0."""
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120)
+    # Programs in Go: a rarer collection of their garbage, by one thread, is a fifth less work.
+    environment = {**os.environ, "GOGC": "800", "GOMAXPROCS": "1"}
+    done = subprocess.run(
+        command, input=stdin, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr

@@ -23,6 +23,7 @@ from tests.kafka.story import (
     wipe,
 )
 from tests.support.old_version import SAME_HASHES, old_version
+from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 
 SEED = 20_261_131
@@ -44,10 +45,12 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def undisturbed(
+    kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
     """A stage on which this version did everything."""
     directory = tmp_path_factory.mktemp("undisturbed")
-    with undisturbed_run(kafka.bootstrap, directory, STORY) as stage:
+    with undisturbed_run(kafka.bootstrap, directory, STORY, forge.launch) as stage:
         yield stage
 
 

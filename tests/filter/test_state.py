@@ -233,8 +233,10 @@ def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(desk, caps
     assert "b was judged before, and it or what it met" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("limit", [None, "index.retention=30d"])
-@pytest.mark.parametrize("point", ["batch.decided:6", "index.applied:40", "close.begun"])
+@pytest.mark.parametrize(
+    ("point", "limit"),
+    [("batch.decided:6", None), ("index.applied:40", "index.retention=30d"), ("close.begun", None)],
+)
 @pytest.mark.slow(4)
 def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk, point, limit):
     """Windows are gone by then, and with them what the first lines met; whatever the batches."""

@@ -4,11 +4,12 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from streamfilter.demo.running_filter import Child
 from streamfilter.index.directory.opening import open_index, read_identity
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.killpoints import VARIABLE
@@ -128,13 +129,13 @@ def die_at(stage: Stage, point: str, settings: Settings = STATIC) -> None:
 
 @contextmanager
 def undisturbed_run(
-    bootstrap: str, directory: Path, story: Sequence[Input], settings: Settings = STATIC
+    bootstrap: str, directory: Path, story: Sequence[Input], launch: Callable[..., Child]
 ) -> Iterator[Stage]:
     """Give a stage on which a filter has worked off *story*, and nothing went wrong."""
-    stage = Stage(bootstrap, directory)
+    stage = Stage(bootstrap, directory, launch=launch)
     try:
         stage.produce(story)
-        finish(stage, settings)
+        finish(stage)
         yield stage
     finally:
         stage.close()

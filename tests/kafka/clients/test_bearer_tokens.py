@@ -23,6 +23,7 @@ from streamfilter.kafka.connection.bearer_tokens import (
 from streamfilter.process.logs import Masker
 from streamfilter.stops import ExitCode
 from tests.kafka.clients.test_broker_examples import example
+from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 from tests.support.topics import Input
 
@@ -171,11 +172,13 @@ print(json.dumps(answer))
 
 
 @pytest.mark.slow(40)
-def test_a_filter_works_with_tokens_of_a_program_through_several_of_them(tmp_path: Path) -> None:
+def test_a_filter_works_with_tokens_of_a_program_through_several_of_them(
+    forge: Forge, tmp_path: Path
+) -> None:
     program, said = tmp_path / "token.py", tmp_path / "said"
     program.write_text(PROGRAM)
     with RealKafka(properties=bearer_listener()) as kafka:
-        stage = Stage(kafka.bootstrap, tmp_path)
+        stage = Stage(kafka.bootstrap, tmp_path, launch=forge.launch)
         secured = f"127.0.0.1:{kafka.nodes[0].ports.proxied}"
         brokers = example("oauthbearer")
         del brokers["common"]["ssl.ca.location"]

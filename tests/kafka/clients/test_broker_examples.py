@@ -30,7 +30,7 @@ def test_an_example_is_a_configuration_beside_the_starter(path):
 
 
 @pytest.mark.slow(40)
-def test_a_filter_with_a_certificate_works_and_without_one_it_is_refused(tmp_path, capsys):
+def test_a_filter_with_a_certificate_works_and_without_one_it_is_refused(forge, tmp_path, capsys):
     authority = Authority.made(tmp_path)
     ours = authority.issue("filter").with_suffix(".key")
     properties = {
@@ -43,7 +43,7 @@ def test_a_filter_with_a_certificate_works_and_without_one_it_is_refused(tmp_pat
         f"{LISTENER}ssl.truststore.location": str(authority.certificate),
     }
     with RealKafka(properties=properties) as kafka:
-        stage = Stage(kafka.bootstrap, tmp_path)
+        stage = Stage(kafka.bootstrap, tmp_path, launch=forge.launch)
         brokers = example("mtls")
         brokers["common"] |= {
             "bootstrap.servers": f"127.0.0.1:{kafka.nodes[0].ports.proxied}",

@@ -27,6 +27,7 @@ from tests.kafka.story import (
 )
 from tests.support import small_runs
 from tests.support.machine.processes import children_of
+from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 
 SEED = 20_261_122
@@ -54,10 +55,12 @@ LOOP = [p for p in KILL_POINTS if p not in {*UNREACHED, *START, *RESTORE, *CLOSE
 
 
 @pytest.fixture(scope="module")
-def undisturbed(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def undisturbed(
+    kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
     """A stage on which nothing went wrong, its filter stopped."""
     directory = tmp_path_factory.mktemp("undisturbed")
-    with undisturbed_run(kafka.bootstrap, directory, STORY) as stage:
+    with undisturbed_run(kafka.bootstrap, directory, STORY, forge.launch) as stage:
         outputs = stage.outputs()
         assert min(len(outputs["unique"]), len(outputs["duplicates"])) > DOCUMENTS / 5
         yield stage

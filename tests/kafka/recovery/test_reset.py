@@ -132,9 +132,9 @@ def test_a_kill_after_any_step_is_refused_by_run_and_a_later_reset_goes_on(
 
 
 def test_each_partitions_index_goes_and_anything_else_in_the_directory_stays(
-    kafka, tmp_path, capsys
+    kafka, forge, tmp_path, capsys
 ):
-    stage = Stage(kafka.bootstrap, tmp_path, partitions=2)
+    stage = Stage(kafka.bootstrap, tmp_path, partitions=2, launch=forge.launch)
     scope: dict[str, Any] = {**SETTINGS, "index": {
         "scope": "partition", "path": str(tmp_path / "state"), "seed_file": str(tmp_path / "seed")
     }}  # fmt: skip
