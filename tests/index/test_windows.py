@@ -149,8 +149,7 @@ def test_what_windows_hold_is_counted_once_if_what_wrote_them_did_not_say_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("together", [1, 3])
-@pytest.mark.parametrize("batches", [37, 40, 63])
+@pytest.mark.parametrize(("batches", "together"), [(37, 1), (40, 3), (63, 1)])
 def test_an_index_rebuilt_from_the_oldest_windows_beginning_is_the_same_to_the_byte(
     make_index: MakeIndex, batches: int, together: int
 ) -> None:
