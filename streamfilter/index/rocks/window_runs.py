@@ -52,7 +52,7 @@ from streamfilter.similarity.columns import U64, Flags
 PACE = 1.5  # keys that each merge writes for each key of a write: it ends before the next is due
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
 MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
-BITS = 24
+BITS = 20
 """Of the filter of a run in pages, for each of its keys. The smallest runs keep the filter with
 which they grew, of `OPEN_BITS`."""
 READ_BITS = 8  # upper bits of the keys of buckets that are read at a time
