@@ -26,6 +26,7 @@ def no_hurry(monkeypatch):
     """A machine that is busy with other things: a command may take longer than a person waits."""
     monkeypatch.setattr(questions, "SECONDS_MAX", 300.0)
     monkeypatch.setattr(http, "REQUEST_SECONDS_MAX", 300.0)
+    monkeypatch.setattr(questions, "RESTS", 0)
 
 
 HOSTILE = "--against=\"'><script>alert(1)</script> $(touch pwned) `id` \u202e \n %00"
@@ -113,6 +114,7 @@ def test_a_question_ends_with_the_process_that_asks_also_if_it_can_start_no_thre
 
 
 def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):
+    monkeypatch.setattr(questions, "RESTS", 0)
     asker = Questions.of([], [])
     monkeypatch.setattr(questions, "SECONDS_MAX", 0.3)
     assert len(questions._ended(["yes"])[1]) == questions.ANSWER_BYTES_MAX
@@ -142,3 +144,20 @@ def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):
     proceed.set()
     first.join()
     assert asker.explained("id=a") == (200, {"answer": "done"})
+
+
+def test_questions_without_a_token_rest_three_times_as_long_as_they_took(monkeypatch):
+    now = [100.0]
+
+    def takes_two_seconds(command, body):
+        now[0] += 2
+        return 0, b"{}"
+
+    monkeypatch.setattr(questions, "monotonic", lambda: now[0])
+    monkeypatch.setattr(questions, "_ended", takes_two_seconds)
+    asker = Questions(["--config=x"])
+    assert asker.explained("id=a")[0] == 200
+    for wait, code in ((0, 503), (5.9, 503), (0.1, 200), (0, 503)):
+        now[0] += wait
+        assert asker.explained("id=a")[0] == code
+    assert [asker.queried("", "text/plain", b"x")[0] for _ in range(2)] == [200, 200]

@@ -3,8 +3,8 @@
 ``GET /explain`` is the page's "why was it withheld?". ``POST /query`` is "have you seen this?", for
 programs with a token. The command is a process of its own. So a question takes nothing from the
 filter's loop, and its time, its processor time, its memory and the length of its answer are
-bounded. One question of each kind is answered at a time. It changes nothing, and leaves no file,
-also if it is killed.
+bounded. One question of each kind is answered at a time, and one that needs no token is followed
+by a rest. It changes nothing, and leaves no file, also if it is killed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from shlex import quote
+from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl
 
@@ -41,9 +42,19 @@ NICE = 10  # the filter's loop goes first where there is one core
 NAMES = ("scope", "field", "threshold", "limit")
 """Options of `query` that a request may have, as in ``/query?threshold=0.7&limit=5``."""
 TEXT = "text/plain"
-BUSY = "another question is being answered; ask again in some seconds"
+RESTS = 3  # times as long as it took: so questions without a token leave most of a core to others
+BUSY = "another question is being answered, or was just now; ask again in some seconds"
 
 Reply = tuple[int, dict[str, Any]]  # a status code, and the answer or an ``error``
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Who asks now, and when the next one may."""
+
+    rests: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    free_from: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +65,10 @@ class Questions:
     """The options of the configuration; empty: this process has none, and refuses all questions."""
     tokens: TokenFile | None = None
     """Who may ask for near-duplicates; None: no program may."""
-    _busy: dict[str, threading.Lock] = field(
-        default_factory=lambda: {verb: threading.Lock() for verb in ("explain", "query")}
+    _turns: dict[str, _Turn] = field(
+        default_factory=lambda: {"explain": _Turn(RESTS), "query": _Turn(0)}
     )
-    """A lock for each verb: those who ask without a token must not take a program's place."""
+    """One for each verb: those who ask without a token must not take a program's place."""
 
     @classmethod
     def of(
@@ -121,7 +132,8 @@ class Questions:
 
     def _ended(self, verb: str, *arguments: str, body: bytes = b"") -> tuple[int, bytes] | str:
         """Run a command, one of each verb; return how it ended, or why it was not started."""
-        if not self._busy[verb].acquire(blocking=False):
+        turn, began = self._turns[verb], monotonic()
+        if began < turn.free_from or not turn.lock.acquire(blocking=False):
             return BUSY
         try:
             command = [sys.executable, "-m", "streamfilter", verb, *self.options, *arguments]
@@ -129,7 +141,9 @@ class Questions:
         except OSError as error:
             return f"cannot ask: {error.strerror}"
         finally:
-            self._busy[verb].release()
+            ended = monotonic()
+            turn.free_from = ended + turn.rests * (ended - began)
+            turn.lock.release()
 
 
 def _options_in(query: str) -> list[str] | None:
