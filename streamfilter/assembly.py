@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from functools import lru_cache
@@ -25,13 +26,14 @@ from streamfilter.process.limits import usable_cores
 from streamfilter.similarity.scheme import Scheme, pointers_of, scheme_of
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.statistics.shape import Shape
-from streamfilter.stops import ConfigError, Problem
+from streamfilter.stops import ConfigError, MissingExtra, Problem
 from streamfilter.workers.crew import Crew
 
 if TYPE_CHECKING:
     from streamfilter.backup.index_target import IndexTarget
     from streamfilter.documents.codecs.registry import Registry
     from streamfilter.documents.codecs.registry_calls import Access
+    from streamfilter.monitoring.metrics import Metrics
 
 _POLICY_FACT = "policy"
 TASK_MEMORY_MIN = 4 * MIB  # least cache, and least write buffers, of an index
@@ -264,6 +266,20 @@ def backups_for(config: Config, path: Path, name: str) -> IndexTarget | None:
     store_at(given.target)
     every = given.every.total_seconds()
     return IndexTarget(given.target, path, name, config.finds_ids, every, given.keep, given.rate)
+
+
+def telemetry_for(config: Config, metrics: Metrics) -> AbstractContextManager[object]:
+    """Return what sends *metrics* to `otel.endpoint` while it is entered; nothing without one.
+
+    Raises `MissingExtra`: OpenTelemetry is not installed.
+    """
+    if config.otel.endpoint is None:
+        return nullcontext()
+    try:
+        from streamfilter.monitoring.otlp import Telemetry
+    except ModuleNotFoundError as error:
+        raise MissingExtra("otel.endpoint", needs=error.name, extra="otel") from None
+    return Telemetry(config.otel.endpoint, metrics, config.kafka.group)
 
 
 def memory_for(config: Config, *, share: int = 1) -> Memory:

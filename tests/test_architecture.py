@@ -90,6 +90,8 @@ LIBRARIES = {
     "re2": {"cleaning"},
     "prometheus_client": {"monitoring"},
     "matplotlib": {"monitoring"},
+    "opentelemetry": {"monitoring"},
+    "requests": {"monitoring"},
     "click": {"cli", "commands", "demo", "process"},
     "pydantic": {"config"},
     "pydantic_core": {"config"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from streamfilter.assembly import reader_for
+from streamfilter.assembly import reader_for, telemetry_for
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import SchemasAway
@@ -99,6 +99,7 @@ def command(
         Server(http.host, http.port, pages=pages, allowed_hosts=http.allowed_hosts) as server,
         Notifier(health),
         Watchdog(health, exit_after=exit_after, stalled=stalled, stopping=signals.came),
+        telemetry_for(config, metrics),
     ):
         logger.info("listening on http://%s:%d", *server.address)
         serve(

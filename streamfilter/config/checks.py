@@ -55,6 +55,7 @@ _BROKER = re.compile(
     re.IGNORECASE,
 )
 """One of bootstrap.servers as librdkafka takes it: of others it makes another host or port."""
+_URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 
 
 def check_meaning(config: Config, broken: Iterable[str] = ()) -> list[Problem]:
@@ -148,6 +149,14 @@ def _query(config: Config) -> Iterator[Problem]:
         yield Problem("http.query_token_file", "http.query is true, and it names no file", cure)
 
 
+def _otel(config: Config) -> Iterator[Problem]:
+    """An address without a user: it is shown in logs."""
+    if not _URL.fullmatch(config.otel.endpoint or "http://none"):
+        got = "expected http:// or https://, a host, and no user"
+        cure = "write it like http://collector:4318; a token goes into OTEL_EXPORTER_OTLP_HEADERS"
+        yield Problem("otel.endpoint", got, cure)
+
+
 def _several(config: Config) -> Iterator[Problem]:
     """A list of topics: no output fits it, and every output is named."""
     given, output = config.input, config.output
@@ -216,7 +225,7 @@ def _schemas(config: Config) -> Iterator[Problem]:
 
 def _registry(config: Config, url: str) -> Iterator[Problem]:
     given = config.input.registry
-    if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", url):
+    if not _URL.fullmatch(url):
         yield Problem("input.registry.url", "expected http:// or https://, a host, and no user",
                       "write it like https://registry:8081, and put a user into "
                       "input.registry.user")  # fmt: skip
@@ -371,6 +380,7 @@ _CHECKS: tuple[CheckOf, ...] = (
     values.CHECK,
     (("index.backup.target", "index.path"), _backup),
     (("http.query", "http.query_token_file"), _query),
+    (("otel.endpoint",), _otel),
     (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     _within("kafka.oauth.timeout", 0.1, TIMEOUT_SECONDS_MAX, "100ms to 60s", "10s"),
     _within("kafka.oauth.lifetime", 1, inf, "at least 1s", "5m"),

@@ -25,6 +25,7 @@ class Config(Section):
     audit: sections.AuditSection = sections.AuditSection()
     kafka: process.KafkaSection = process.KafkaSection()
     http: process.HttpSection = process.HttpSection()
+    otel: process.OtelSection = process.OtelSection()
     batch: process.BatchSection = process.BatchSection()
     cluster: process.ClusterSection = process.ClusterSection()
     limits: process.LimitsSection = process.LimitsSection()

@@ -20,7 +20,7 @@ from streamfilter.index.protocol import Applied, Index, Usage
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import Record
-from streamfilter.monitoring.batch_report import BatchReport, by_topic
+from streamfilter.monitoring.batch_report import BatchReport, BatchSpan, by_topic
 from streamfilter.monitoring.capacity import expected_bytes
 from streamfilter.monitoring.catalogue import ROCKSDB
 from streamfilter.monitoring.web.showcase import Showcase
@@ -92,6 +92,8 @@ class FilterObserver:
         )
         self._metrics.batch(report)
         self._metrics.stages(moved.stages)
+        ended, counted = self.process.clock.wall_milliseconds() / 1000, report.verdicts
+        self._metrics.spans.append(BatchSpan(ended, len(records), counted, moved.stages))
         if not self._forwards:
             return
         prepared = moved.decided.prepared

@@ -72,6 +72,16 @@ class BatchReport:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSpan:
+    """What is sent of one committed batch with an `otel.endpoint`."""
+
+    ended: float  # Unix seconds
+    records: int
+    verdicts: Mapping[Verdict, int]
+    stages: Mapping[str, float]  # seconds by stage (`catalogue.STAGES`)
+
+
 _OF_TOPIC = {
     Verdict.UNIQUE: "topic_unique_total",
     Verdict.EXACT_DUPLICATE: "topic_duplicates_total",

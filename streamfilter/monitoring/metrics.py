@@ -9,6 +9,7 @@ import math
 import platform
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ import streamfilter
 from streamfilter.entities.held_out import NO_POOLS, valid_share
 from streamfilter.matching.verdict.counts import Counts
 from streamfilter.model import Verdict
-from streamfilter.monitoring.batch_report import BatchReport
+from streamfilter.monitoring.batch_report import BatchReport, BatchSpan
 from streamfilter.monitoring.catalogue import (
     IDLE_ACTIVITIES,
     INPUT_TOPICS,
@@ -66,6 +67,8 @@ class Metrics:
         self._quality = Quality()
         self._held_out = NO_POOLS
         self._exposition = Exposition(self.families)
+        self.spans: deque[BatchSpan] = deque(maxlen=0)
+        """Batches that `otlp` sends; it has no room without an `otel.endpoint`."""
 
     def describe(
         self,
@@ -285,6 +288,10 @@ class Metrics:
                 age = max(0.0, self._wall() - self._waiting)
                 self._numbers["consumer_lag_seconds", ""] = age
             return self._series.families()
+
+    def collected(self) -> list[Family]:
+        """Return all families of a scrape, those of the process included."""
+        return list(self._exposition.registry.collect())
 
     def expose(self, accept: str = "") -> tuple[str, bytes]:
         """Return (content type, body) of a scrape in the format that *accept* asks for."""

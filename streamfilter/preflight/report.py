@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamfilter.assembly import policy_for, reader_for, retention_for
+from streamfilter.assembly import policy_for, reader_for, retention_for, telemetry_for
 from streamfilter.backup.targets import probe, store_at
 from streamfilter.config import boilerplate
 from streamfilter.config.checks import announced
@@ -21,6 +21,7 @@ from streamfilter.index.directory.index_paths import index_of
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, IndexUnavailable
+from streamfilter.monitoring.metrics import Metrics
 from streamfilter.preflight.disk import check_disk
 from streamfilter.preflight.filters import Filters, check_filters
 from streamfilter.preflight.records import check_records
@@ -190,7 +191,7 @@ def preflight(
         small, found.filters = check_filters(config)
         found.problems += small
     found.problems += _properties(config, found.problems) + _format(reading)
-    found.problems += _backup(config, found)
+    found.problems += _backup(config, found) + _telemetry(config, found)
     if _has_schemas(config, found.problems, found.connected):
         try:
             found.problems += check_schemas(config)
@@ -254,9 +255,23 @@ def _format(reading: Reading) -> list[Problem]:
     except ConfigError as error:
         return list(error.problems)
     except MissingExtra as error:
-        got, _, cure = str(error).partition("\n    cure: ")
-        return [Problem("input.fields", got, cure)]
+        return [_absent("input.fields", error)]
     return []
+
+
+def _telemetry(config: Config, found: Preflight) -> list[Problem]:
+    """Return what `otel.endpoint` needs and does not have; it is not asked, as it may be down."""
+    try:
+        if not found.has("otel.endpoint"):
+            telemetry_for(config, Metrics())
+    except MissingExtra as error:
+        return [_absent("otel.endpoint", error)]
+    return []
+
+
+def _absent(key: str, error: MissingExtra) -> Problem:
+    got, _, cure = str(error).partition("\n    cure: ")
+    return Problem(key, got, cure)
 
 
 def _backup(config: Config, found: Preflight) -> list[Problem]:
@@ -269,8 +284,7 @@ def _backup(config: Config, found: Preflight) -> list[Problem]:
         if found.connected:
             probe(store)
     except MissingExtra as error:
-        got, _, cure = str(error).partition("\n    cure: ")
-        return [Problem(key, got, cure)]
+        return [_absent(key, error)]
     except IndexUnavailable as fault:
         found.unreachable.append(Problem(key, str(fault), ""))
     except IndexFault as fault:

@@ -63,7 +63,7 @@ def test_everything_it_installs_is_pinned_by_hash():
     for lock, wanted in {
         "requirements.lock": [
             *project["project"]["dependencies"],
-            *(each for name in ("records", "avro", "html", "patterns") for each in extras[name]),
+            *(each for name in ("records", "avro", "html", "patterns", "otel") for each in extras[name]),
         ],
         "build.lock": project["build-system"]["requires"],
     }.items():

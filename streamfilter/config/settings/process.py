@@ -136,6 +136,15 @@ class HttpSection(Section):
     restarts it. 0: it stays."""
 
 
+class OtelSection(Section):
+    """OpenTelemetry: the metrics, and a span for each batch. It needs `streamfilter[otel]`."""
+
+    endpoint: str | None = None
+    """Base address of an OTLP receiver over HTTP, such as http://collector:4318; null: nothing is
+    sent. An endpoint that is down or slow changes nothing. Headers and certificates are
+    OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_HEADERS."""
+
+
 class BatchSection(Section):
     """A micro-batch: one consume, one transaction. Whatever bound is reached first closes it."""
 
