@@ -224,8 +224,8 @@ def test_what_full_buckets_hide_is_counted_exactly():
     sketcher = Sketcher(SCHEME, seed=bytes(range(16)))
     index = MemoryIndex(SCHEME.widths, bucket_cap=CAP)
     room, more = CAP + DEPTH * LONGER_CAP, 5
-    for number, text in enumerate([words(random.Random(4), 60)] * (room + more)):
-        sketches = sketcher.sketch([text])
+    sketches = sketcher.sketch([words(random.Random(4), 60)])
+    for number in range(room + more):
         additions = additions_of(sketches, number)
         applied = index.apply(Changes(Progress(next_ordinal=number + 1), additions))
         hidden = number >= room
