@@ -146,5 +146,5 @@ def _withheld(config: Config, id_: str, since: datetime | None) -> Withheld:
                 if found.count and since is None:
                     break
     if not found.count:
-        raise found.unknown()
+        raise found.unknown(has_ids=config.input.has_ids)
     return found

@@ -14,6 +14,7 @@ from streamfilter.model import OUTPUTS, Record, Verdict
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
+from streamfilter.stops import counted
 
 logger = logging.getLogger("streamfilter.run")
 
@@ -115,7 +116,7 @@ class Observer:
 
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
         if tasks and tuple(tasks) != self.health.status.tasks:
-            logger.info("initialising %d tasks", len(tasks))
+            logger.info("initialising %s", counted(len(tasks), "task"))
         self.health.report(tasks=tuple(tasks), owners={})
         self._partitions = partitions
         self._show_partitions(self.health.status.state)

@@ -226,7 +226,8 @@ def refuse(record: Record, malformed: Malformed) -> None:
     raise BrokenInput(
         f"{place_of(record)}: {malformed.code.value}: {malformed.message}\n"
         "    cure: each line is a JSON object with a text and an id; other fields, or columns, are "
-        "named by --text and --id, such as --text /body --id none"
+        "named by --text and --id, such as --text /body --id none; lines of plain text need --set "
+        "input.format=text"
     )
 
 

@@ -66,6 +66,8 @@ class Placement:
                     "name the text and the id that the records have, such as --text /body --id "
                     "none (`streamfilter peek FILE` shows them), or "
                 )
+            elif malformed.code is ErrorCode.INVALID_JSON:
+                cure += "if its lines are plain text, add --set input.format=text, or "
             raise BrokenInput(
                 f"{place_of(record)}: {malformed.code.value}: {malformed.message}\n"
                 f"    cure: {cure}set such records aside with --dead-letter PATH"

@@ -12,8 +12,9 @@ def all_broken(records: int) -> BrokenInput:
     """Return the error of a command that could read no record: probably wrong pointers."""
     return BrokenInput(
         f"all {records:,} records are broken, and none was judged\n    cure: name the text "
-        "and the id that your records have, such as --text /body --id none; `streamfilter peek "
-        "FILE` shows what they have, and what is wrong with them"
+        "and the id that your records have, such as --text /body --id none; lines of plain text "
+        "need --set input.format=text; `streamfilter peek FILE` shows what they have, and what is "
+        "wrong with them"
     )
 
 

@@ -54,13 +54,19 @@ class Withheld:
             return False
         return evidence is not None and evidence.id == self.id
 
-    def unknown(self) -> Stop:
-        """Return the refusal of an id that was not found; it says how far was looked."""
+    def unknown(self, *, has_ids: bool = True) -> Stop:
+        """Return the refusal of an id that was not found; it says how far was looked.
+
+        Without ids in records (*has_ids*), an id is a record's place.
+        """
+        check = "check the id with `streamfilter peek`"
+        if not has_ids:
+            check = "input.id is null, so an id is a place: TOPIC-PARTITION-OFFSET, as in news-0-17"
         back = f", back to {_time(self.back_to)}" if self.back_to >= 0 else ""
         return Stop(
             f"no document with the id {self.id!r} is in the index here, and none was withheld "
             f"among {counted(self.looked_at, 'record')} of {self.topic}{back}\n"
-            "    cure: check the id with `streamfilter peek`; its record may be a dead letter, may "
+            f"    cure: {check}; its record may be a dead letter, may "
             "not be judged yet, or its retention is over",
             exit_code=ExitCode.USAGE,
         )

@@ -68,6 +68,20 @@ def test_the_chart_is_what_the_manifests_make():
     assert names == set(chart.files())
 
 
+def test_all_manifests_have_the_resources_that_are_one_value_of_the_chart():
+    found = [
+        each["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+        for path in (BASE / "statefulset.yaml", CLUSTER / "edge.yaml")
+        for each in yaml.safe_load_all(path.read_text())
+        if each["kind"] == "StatefulSet"
+    ]
+    assert (
+        found[0]
+        == found[1]
+        == yaml.safe_load((chart.CHART / "values.yaml").read_text())["resources"]["limits"]
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("directory", "values"),

@@ -18,6 +18,16 @@ def test_an_input_that_is_not_there_is_named(desk, capsys):
     assert "cannot read" in capsys.readouterr().err
 
 
+def test_an_address_and_lines_of_plain_text_have_cures_of_their_own(desk, capsys):
+    assert desk.run("s3://bucket/news.jsonl") == 64
+    assert "| streamfilter filter -`" in capsys.readouterr().err
+    plain = desk.path / "plain.log"
+    plain.write_text("2026-11-26 a line of a log\n")
+    for dead_letter in (True, False):
+        assert desk.run(plain, dead_letter=dead_letter) == 65
+        assert "--set input.format=text" in capsys.readouterr().err
+
+
 def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(desk, source, capsys):
     assert desk.run(source, unique=desk.path / "no" / "such") == 64
     assert "cannot write" in capsys.readouterr().err

@@ -78,6 +78,8 @@ def test_an_id_of_the_index_is_explained_from_it_and_an_unknown_one_says_how_far
 ) -> None:
     stage = worked(embedded_stage(), "divert")
     assert "verdict     unique" in explained(stage, capsys, "--id", "d0")[1]
+    places = ("--set", "input.id=null")
+    assert "so an id is a place" in explained(stage, capsys, "--id", "nothing", *places)[1]
     code, answer = explained(stage, capsys, "--id", "nothing")
     assert code == 64
     assert "records of " in answer

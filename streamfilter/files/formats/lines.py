@@ -244,6 +244,11 @@ def _open(path: str) -> BufferedReader:
         return _heard(cast(BufferedReader, open(path, "rb", buffering=BUFFER_BYTES)))
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
+        if "://" in path:
+            message = (
+                f"cannot read {path}: an input is a file of this host, or - for standard input\n"
+                "    cure: copy it here, or pipe it: `aws s3 cp s3://… - | streamfilter filter -`"
+            )
         raise Stop(message, exit_code=ExitCode.USAGE) from None
 
 
