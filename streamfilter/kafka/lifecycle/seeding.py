@@ -144,7 +144,7 @@ class Seeding:
             observer=observer,
             incoming=StoredSketches(incoming) if self._index else incoming,
             forwarder=NoOutputs(self.counts, self.errors_max),
-            bounds=replace(parts.bounds, latency=inf),  # full batches: the same ones after a kill
+            bounds=replace(parts.bounds, latency=inf),  # full batches, unless transactions are slow
             rules=replace(parts.rules, trusted=self.trusted),
             breaker=Breaker(1.0),
             rates=OFF,
