@@ -27,6 +27,7 @@ import numpy as np
 
 from streamfilter.cluster.column_checks import check_columns
 from streamfilter.index.format import ID_BYTES_MAX
+from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.model import (
     SEEDS_FROM,
     Decision,
@@ -89,6 +90,8 @@ class SketchRange:
     def part(self, begin: int, end: int) -> SketchRange:
         """Return the rows from *begin* up to *end*; the parts of a range have no gap between."""
         rows = range(len(self.offsets))[begin:end]
+        if len(rows) == len(self.offsets):
+            return self
         documents = [row for row in range(len(self.offsets)) if row not in self.others]
         kept = [place for place, row in enumerate(documents) if begin <= row < end]
         sketches = self.sketches
@@ -166,7 +169,6 @@ _SKETCHES, _VERDICTS = msgspec.msgpack.Decoder(_SketchBody), msgspec.msgpack.Dec
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=lambda number: number.item())  # of numpy
 _CODES = frozenset(each.value for each in ErrorCode)
 _PLAIN, _DETAILED = 0, 1
-_UNIQUE = Decision(Verdict.UNIQUE)
 _UNJUDGED, _MALFORMED = "unjudged", "malformed"
 
 
@@ -212,15 +214,11 @@ def decode_sketches(data: bytes, mark: bytes, widths: Widths, *, fields: bool) -
 
 def encode_verdicts(one: VerdictRange) -> bytes:
     """Return *one* as a message: one byte a record, and the details of all but plain uniques."""
-    details: list[Any] = []
-    codes = bytearray()
-    for row, outcome in enumerate(one.outcomes):
-        id_ = one.ids.get(row)
-        if id_ is None and outcome == _UNIQUE:
-            codes.append(_PLAIN)
-        else:
-            codes.append(_DETAILED)
-            details.append(_detail(outcome, id_ or ""))
+    ids, codes = one.ids, bytearray(len(one.outcomes))  # all `_PLAIN`
+    rows = [row for row, each in enumerate(one.outcomes) if each is not UNIQUE or row in ids]
+    for row in rows:
+        codes[row] = _DETAILED
+    details = [_detail(one.outcomes[row], ids.get(row, "")) for row in rows]
     offsets = _packed(one.offsets, one.start)
     fields = one.mark, one.start, one.end, offsets, bytes(codes), details, one.cause
     return _message(VERDICTS, fields)
@@ -240,7 +238,7 @@ def decode_verdicts(data: bytes, mark: bytes, locate: Locate) -> VerdictRange:
         waiting = iter(details)
         for row, code in enumerate(codes):
             if code == _PLAIN:
-                outcomes.append(_UNIQUE)
+                outcomes.append(UNIQUE)  # the one that `matching` makes: it is found by identity
             else:
                 detail = next(waiting)
                 outcomes.append(_outcome(detail, locate))

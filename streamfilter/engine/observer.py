@@ -52,9 +52,8 @@ class Observer:
 
     def committed(self, records: Sequence[Record]) -> None:
         """Note the timestamps of committed records, for the lag in seconds."""
-        self._stamps |= {
-            f"{each.source.topic}/{each.source.partition}": each.timestamp for each in records
-        }
+        newest = {each.source.number: each for each in records}.values()
+        self._stamps |= {f"{o.source.topic}/{o.source.partition}": o.timestamp for o in newest}
 
     def at(
         self, positions: Mapping[str, int], lag: Mapping[str, int] | None, newest: int = -1
