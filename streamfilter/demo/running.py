@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +24,7 @@ from streamfilter.kafka.connection.clients import admin_client
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.kafka.output_reader import Order
 from streamfilter.kafka.traffic import Feed, Tail
-from streamfilter.stops import ConfigError, Problem
+from streamfilter.stops import ConfigError, Problem, Stop
 from streamfilter.stories.stream import Story, stories
 
 GROUP = "streamfilter-demo"
@@ -264,7 +264,8 @@ def _embedded(plan: DemoPlan) -> Iterator[str]:
 def _own_topics(config: Config, partitions: int) -> Iterator[None]:
     """Create the topics on a running Kafka; at the end, delete them, the changelog and the group.
 
-    Raises `Stop`: no broker answers, it refuses a request, or a topic exists already.
+    Raises `Stop`: no broker answers, it refuses a request, or a topic exists already. An error of
+    the run is raised, whatever the deletion meets: a killed process is a member for some seconds.
     """
     admin = admin_client(config)
     cure = "delete the topic if an earlier demo left it there, or use another broker"
@@ -274,9 +275,12 @@ def _own_topics(config: Config, partitions: int) -> Iterator[None]:
     ]
     if problems:
         raise ConfigError(problems)
+    hidden: tuple[type[Stop], ...] = (Stop,)
     try:
         topic_creation.create_all(config, partitions)
         yield
+        hidden = ()
     finally:
-        group_reset.delete_topics(config, admin, list(config.topics.values()))
-        group_reset.delete_group(config, admin)
+        with suppress(*hidden):
+            group_reset.delete_topics(config, admin, list(config.topics.values()))
+            group_reset.delete_group(config, admin)

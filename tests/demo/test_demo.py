@@ -12,8 +12,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from deploy.local.node import free_ports
+from streamfilter.config.configuration import Config
+from streamfilter.demo import running
 from streamfilter.demo.ledger import INPUT
 from streamfilter.demo.running import GROUP
+from streamfilter.kafka import group_reset
+from streamfilter.kafka.brokers import topic_creation, topics
+from streamfilter.stops import Stop
 from tests.support.topics import create_topics
 
 pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
@@ -158,3 +163,20 @@ def test_a_wrong_address_is_refused(demo, address):
     told, _ = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 64
     assert "is not HOST:PORT, such as 127.0.0.1:9464" in told
+
+
+def test_the_reason_why_a_run_ended_is_not_hidden_by_what_could_not_be_deleted(monkeypatch):
+    """A killed process is a member of the group for some seconds, and brokers refuse to delete."""
+
+    def refused(*_):
+        raise Stop("it has members")
+
+    for room, name in ((topics, "described"), (topic_creation, "create_all")):
+        monkeypatch.setattr(room, name, lambda *_: ())
+    monkeypatch.setattr(running, "admin_client", lambda _: None)
+    monkeypatch.setattr(group_reset, "delete_topics", refused)
+    config = Config.model_validate({"input": {"topic": INPUT}})
+    with pytest.raises(Stop, match="ended with 76"), running._own_topics(config, 1):
+        raise Stop("ended with 76")
+    with pytest.raises(Stop, match="it has members"), running._own_topics(config, 1):
+        pass

@@ -310,16 +310,17 @@ class KafkaSink:
                 self._producer.poll(0)
 
     def close(self) -> None:
-        """Drop the producer, and close it unless it has an open transaction."""
+        """Drop the producer, and close it unless it has a transaction, or is not ready for one."""
         producer, self._producer = self._producer, None
-        self._initialised, self._waited = False, 0.0
+        ready, self._initialised, self._waited = self._initialised, False, 0.0
         if producer is None:
             return
         with suppress(KafkaException):
             # Queued records belong to a transaction that will never be committed. `close` would
             # abort an open transaction, and hang while no broker answers. So the producer is only
             # dropped. The next `init_transactions` aborts the open transaction.
+            # One that still waits for its coordinator would only warn that it cannot abort.
             producer.purge()
-            if not self._in_transaction:
+            if ready and not self._in_transaction:
                 producer.close()
         self._in_transaction = False
