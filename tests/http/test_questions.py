@@ -83,7 +83,7 @@ def test_a_question_of_a_process_with_lower_limits_and_priority_keeps_them():
     asker = (
         "import os, resource, sys; from streamfilter.monitoring.web import questions; "
         "questions.SECONDS_MAX = 60; "
-        "os.nice(15); resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28)); "
+        "os.nice(15 - os.nice(0)); resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28)); "
         f"print(questions._ended([sys.executable, '-c', {asked!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", asker], capture_output=True, text=True, timeout=60)

@@ -30,7 +30,7 @@ from streamfilter.index.rocks.options import RUN_KEYS_MAX, Memory
 from streamfilter.index.rocks.paged_run import PagedRun
 from streamfilter.index.rocks.run_filters import FilterSizes
 from streamfilter.index.rocks.run_merge import Merge
-from streamfilter.index.rocks.window_runs import WindowRuns
+from streamfilter.index.rocks.window_runs import BITS, WindowRuns
 from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.plain_index import PlainIndex
@@ -362,7 +362,7 @@ def test_the_default_bound_gives_12_bits_a_key_up_to_20_million_documents() -> N
             bits.append(FilterSizes.of([each.info for each in runs.paged], memory.front_bytes).bits)
     assert len(runs.paged) > 20
     assert min(bits) > 12
-    assert bits[-1] < 17, "the smallest runs alone have more"
+    assert bits[-1] < BITS, "the smallest runs alone have more"
 
 
 def test_rows_of_format_2_become_runs_with_the_writes(tmp_path: Path, monkeypatch: Any) -> None:
