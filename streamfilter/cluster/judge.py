@@ -32,7 +32,7 @@ from streamfilter.cluster.ranges import (
 from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.ports import Clock, Layout, Outgoing, RecordSource, StartAt
 from streamfilter.index.protocol import Index
-from streamfilter.matching.batch import Decided, Prepared
+from streamfilter.matching.batch import Decided, Prepared, scopes_of
 from streamfilter.matching.blocking.forgetting import NO_ORDINALS
 from streamfilter.matching.pipeline import Batch
 from streamfilter.matching.verdict.decision import UNIQUE
@@ -241,15 +241,11 @@ class Received:
             np.concatenate([part.offsets for part in parts])[documents],
             np.concatenate([part.timestamps for part in parts])[documents],
         )
-        scopes = {
-            row: sketcher.scope(*each.scope)
-            for row, each in others.items()
-            if isinstance(each, Unjudged) and each.scope
-        }
         signed, sketches = [each.sketches for each in parts if each.sketches is not None], None
         if signed:
             joined = Sketches.joined(signed)
             sketches = replace(joined, keys=sketcher.keys_of(joined.contents))
+        scopes = scopes_of(others, sketcher)
         return Prepared(records, others, rows, batch, sketches, scopes)
 
 

@@ -26,7 +26,7 @@ from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.model import Decision, Malformed, Reason, Record, Unjudged
 from streamfilter.similarity.columns import I64
-from streamfilter.similarity.sketch import Sketches
+from streamfilter.similarity.sketch import Sketcher, Sketches
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,15 @@ class Prepared:
     def ids(self) -> dict[int, str]:
         """Return the id of each document, by its row of ``records``."""
         return dict(zip(self.rows, self.batch.ids, strict=True))
+
+
+def scopes_of(others: Mapping[int, Unjudged | Malformed], sketcher: Sketcher) -> dict[int, bytes]:
+    """Return the scopes in which rows of *others* forget, as `Prepared` has them."""
+    return {
+        row: sketcher.scope(*each.scope)
+        for row, each in others.items()
+        if isinstance(each, Unjudged) and each.scope
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import numpy as np
 
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.sketching import sketched
-from streamfilter.matching.batch import Prepared
+from streamfilter.matching.batch import Prepared, scopes_of
 from streamfilter.matching.pipeline import Batch
-from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record, Unjudged
+from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.crew import Crew
@@ -80,11 +80,7 @@ class Preparing:
             offsets=np.array([each.source.offset for each in documents], np.int64),
             timestamps=np.array([each.timestamp for each in documents], np.int64),
         )
-        scopes = {
-            row: self.sketcher.scope(*each.scope)
-            for row, each in others.items()
-            if isinstance(each, Unjudged) and each.scope
-        }
+        scopes = scopes_of(others, self.sketcher)
         return Prepared(records, others, rows, batch, sketches, scopes)
 
     def _completed(self, readings: list[Reading], drawn: Drawn) -> Sketches | None:
