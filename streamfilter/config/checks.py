@@ -56,6 +56,7 @@ _BROKER = re.compile(
 )
 """One of bootstrap.servers as librdkafka takes it: of others it makes another host or port."""
 _URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
+NO_ADDRESS = "expected http:// or https://, a host, and no user"
 
 
 def check_meaning(config: Config, broken: Iterable[str] = ()) -> list[Problem]:
@@ -151,10 +152,9 @@ def _query(config: Config) -> Iterator[Problem]:
 
 def _otel(config: Config) -> Iterator[Problem]:
     """An address without a user: it is shown in logs."""
-    if not _URL.fullmatch(config.otel.endpoint or "http://none"):
-        got = "expected http:// or https://, a host, and no user"
+    if (url := config.otel.endpoint) is not None and not _URL.fullmatch(url):
         cure = "write it like http://collector:4318; a token goes into OTEL_EXPORTER_OTLP_HEADERS"
-        yield Problem("otel.endpoint", got, cure)
+        yield Problem("otel.endpoint", NO_ADDRESS, cure)
 
 
 def _several(config: Config) -> Iterator[Problem]:
@@ -226,7 +226,7 @@ def _schemas(config: Config) -> Iterator[Problem]:
 def _registry(config: Config, url: str) -> Iterator[Problem]:
     given = config.input.registry
     if not _URL.fullmatch(url):
-        yield Problem("input.registry.url", "expected http:// or https://, a host, and no user",
+        yield Problem("input.registry.url", NO_ADDRESS,
                       "write it like https://registry:8081, and put a user into "
                       "input.registry.user")  # fmt: skip
     if given.token is not None and given.user is not None:

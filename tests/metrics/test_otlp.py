@@ -14,6 +14,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamfilter.config.checks import check_meaning
+from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.model import Verdict
 from streamfilter.monitoring import otlp
@@ -219,6 +221,8 @@ def test_an_address_with_a_password_or_none_is_refused_without_it(wrong):
     ) as refused:
         load_config((), overrides=(f"otel.endpoint={wrong}",))
     assert SECRET not in str(refused.value)
+    empty = Config.model_validate({"otel": {"endpoint": ""}})
+    assert [each.key for each in check_meaning(empty)] == ["otel.endpoint"]
 
 
 def test_a_malformed_header_is_logged_by_no_exporter(monkeypatch, capsys):
