@@ -275,12 +275,16 @@ def _own_topics(config: Config, partitions: int) -> Iterator[None]:
     ]
     if problems:
         raise ConfigError(problems)
-    hidden: tuple[type[Stop], ...] = (Stop,)
+
+    def delete() -> None:
+        group_reset.delete_topics(config, admin, list(config.topics.values()))
+        group_reset.delete_group(config, admin)
+
     try:
         topic_creation.create_all(config, partitions)
         yield
-        hidden = ()
-    finally:
-        with suppress(*hidden):
-            group_reset.delete_topics(config, admin, list(config.topics.values()))
-            group_reset.delete_group(config, admin)
+    except BaseException:
+        with suppress(Stop):
+            delete()
+        raise
+    delete()
