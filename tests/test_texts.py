@@ -72,7 +72,7 @@ def test_the_rooms_that_are_reported_of_are_those_that_are_there():
 
 def test_nothing_is_left_to_be_filled_in():
     for home, text in TEXTS.items():
-        assert not {"@@", "TODO"} & {*re.findall("@@|TODO", text)}, home
+        assert not re.search("@@|TODO", text), home
 
 
 OPTIONS: dict[str, set[str]] = {}
@@ -86,8 +86,8 @@ def test_a_program_of_the_tests_knows_the_options_that_a_text_gives_it(module, m
     with pytest.raises(SystemExit) as ended:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     assert ended.value.code == 0
-    told = capsys.readouterr().out
-    assert {option for option in OPTIONS[module] if option not in told} == set(), told
+    printed = capsys.readouterr().out
+    assert {option for option in OPTIONS[module] if option not in printed} == set(), printed
 
 
 def test_a_command_that_a_text_or_a_cure_names_is_a_verb():
