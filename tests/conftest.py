@@ -1,6 +1,7 @@
 """Fixtures for all tests: one real broker a run, one stage a test."""
 
 import contextlib
+import gc
 import os
 import random
 import secrets
@@ -19,7 +20,13 @@ from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
 from tests.support.session import bytecode, classes, needs
 from tests.support.session.forge import Forge
 from tests.support.session.lanes import arrange
-from tests.support.session.shared_broker import SharedKafka, locked, said_if_missing, shared
+from tests.support.session.shared_broker import (
+    SHORT_CLOCKS,
+    SharedKafka,
+    locked,
+    said_if_missing,
+    shared,
+)
 from tests.support.session.trials import Trials, add_options, trials_of
 from tests.support.stage import Stage
 
@@ -34,14 +41,21 @@ if settings.get_current_profile_name() != "ci":
 
 os.environ.setdefault(classes.VARIABLE, classes.options())
 
+gc.disable()  # imports and collection make millions of objects, and none of them is garbage
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     bytecode.share(session.config)
+    try:
+        return (yield)
+    finally:
+        gc.freeze()  # and no later search for garbage looks at them
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +124,7 @@ def kafka(shared_directory: Path) -> Iterator[RealKafka | SharedKafka]:
 
 def _recorded_kafka() -> RealKafka:
     classes.record()
-    return RealKafka()
+    return RealKafka(properties=SHORT_CLOCKS)
 
 
 @pytest.fixture

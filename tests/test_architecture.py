@@ -125,7 +125,7 @@ def _imports(tree: ast.Module, path: Path) -> Iterator[tuple[str, bool]]:
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):

@@ -81,7 +81,7 @@ def test_a_story_that_forty_papers_reprint_is_no_boilerplate(headline: int, apar
     rng = random.Random(5)
     footers = [words(rng, rng.randint(60, 500)) for _ in range(40)]
     story = words(rng, 300)
-    texts = [f"{words(rng, 80)}\n{rng.choice(footers)}" for _ in range(1_960)]
+    texts = [f"{words(rng, 80)}\n{rng.choice(footers)}" for _ in range(960)]
     texts += [f"{words(rng, headline)}\n{story}\n{footer}" for footer in footers]
     rng.shuffle(texts)
     found = found_in(texts)

@@ -62,7 +62,7 @@ def check_description(wheel: Path) -> None:
 def test_what_is_built_installs_into_an_empty_environment_and_passes_the_demo(tmp_path):
     tree, dist, empty = tmp_path / "tree", tmp_path / "dist", tmp_path / "empty"
     shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
-    run(sys.executable, "-m", "build", "--outdir", dist, tree, directory=tmp_path)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, tree, directory=tmp_path)
     sdist, wheel = sorted(dist.iterdir(), key=lambda path: path.suffix)
     assert sdist.name == f"streamfilter-{VERSION}.tar.gz"
     assert wheel.name == f"streamfilter-{VERSION}-py3-none-any.whl"

@@ -1,6 +1,7 @@
 """What an editor says of a configuration: no mistake in what we ship, and the common ones found."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,14 @@ SHIPPED = [
 LINK = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.M)
 
 
-def complaints(text: str) -> list[str]:
+@cache
+def validator() -> Draft7Validator:
     Draft7Validator.check_schema(schema())
-    found = Draft7Validator(schema()).iter_errors(parse_yaml(text))
+    return Draft7Validator(schema())
+
+
+def complaints(text: str) -> list[str]:
+    found = validator().iter_errors(parse_yaml(text))
     return sorted({".".join(map(str, each.absolute_path)) for each in found})
 
 

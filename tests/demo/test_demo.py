@@ -129,7 +129,7 @@ def test_ctrl_c_ends_it_early_with_the_summary(demo, tmp_path):
 )  # fmt: skip
 def test_on_a_real_broker_kills_lose_and_double_nothing(kafka, demo, tmp_path, options, kills):
     """Afterwards one of its topics exists there: it is refused and left alone."""
-    said = ended(demo("--broker", kafka.bootstrap, "--rate", "150", *options))
+    said = ended(demo("--broker", kafka.bootstrap, "--rate", "80", *options))
     notes = [f"kill -9: {name} is gone" for name in kills] + ["started again", "it works again"]
     places = [said.rindex(note) for note in notes]
     assert places == sorted(places)

@@ -15,7 +15,7 @@ from streamfilter.similarity.estimators import share_of_families, student
 from tests.audit import planted
 from tests.audit.planted import batches, fresh, with_changed_end
 
-THRESHOLD, DOCUMENTS, SAMPLES = 0.8, 100, 100
+THRESHOLD, DOCUMENTS, SAMPLES = 0.8, 100, 40
 
 
 def copies(rng: random.Random, words: int, size: int) -> list[str]:

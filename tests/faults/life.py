@@ -59,13 +59,6 @@ PROTOCOLS: dict[str, Callable[[int], dict[str, str]]] = {
     "static": lambda number: {"group.instance.id": f"w{number}"},
     "consumer": lambda _: {"group.protocol": "consumer"},
 }
-SHORT_CLOCKS = {
-    # Of the new consumer protocol, in which the broker decides them.
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "2000",
-    "group.consumer.min.heartbeat.interval.ms": "300",
-    "group.consumer.heartbeat.interval.ms": "500",
-}
 
 
 class Life:

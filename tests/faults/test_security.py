@@ -6,6 +6,8 @@ it stops and names the resource.
 
 import random
 import secrets
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from deploy.local.node import free_ports
 from deploy.local.real import RealKafka
 from streamfilter import cli
+from tests.kafka.clients.test_broker_examples import example
 from tests.kafka.recovery.test_standby import scraped
 from tests.kafka.story import records, texts
 from tests.kafka.test_cluster import drain
@@ -47,8 +51,10 @@ DELETE = AclOperation.DELETE
 class Secured:
     """The broker, its authority, and how to start a filter as some user."""
 
-    def __init__(self, kafka: RealKafka, authority: Authority) -> None:
+    def __init__(self, kafka: RealKafka, authority: Authority, others: list[int]) -> None:
         self.kafka, self.authority = kafka, authority
+        self.certified, self.bearer = (f"127.0.0.1:{port}" for port in others)
+        """Where a certificate is asked for, and where a token."""
         self.bootstrap = kafka.bootstrap
         self.password = f"pass-{secrets.token_hex(12)}"
 
@@ -118,9 +124,13 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    authority = Authority.made(tmp_path_factory.mktemp("authority"))
-    with RealKafka(properties=secure_properties(authority.issue("broker"))) as broker:
-        yield Secured(broker, authority)
+    authority, others = Authority.made(tmp_path_factory.mktemp("authority")), free_ports(2)
+    certified, bearer = others
+    properties = secure_properties(
+        authority.issue("broker"), authority.certificate, certified=certified, bearer=bearer
+    )
+    with RealKafka(properties=properties) as broker:
+        yield Secured(broker, authority, others)
 
 
 @pytest.fixture
@@ -363,3 +373,71 @@ def test_check_makes_the_rights_to_take_over_and_each_is_needed(
         secured.ended(process, right.name, right.operation.name)
         grant(secured.bootstrap, user, [right])
     assert f"took over from the group {old}" in stage.run(state="new", **sections)
+
+
+def test_a_filter_with_a_certificate_works_and_without_one_it_is_refused(secured, stage, capsys):
+    ours = secured.authority.issue("filter").with_suffix(".key")
+    brokers = example("mtls")
+    brokers["common"] |= {
+        "bootstrap.servers": secured.certified,
+        "ssl.ca.location": str(secured.authority.certificate),
+        "ssl.certificate.location": str(ours.with_suffix(".crt")),
+        "ssl.key.location": str(ours),
+    }
+    brokers["start_timeout"] = "10s"
+    configuration = stage.configuration(kafka=brokers)
+    assert cli.main(["check", "--connect", "--config", str(configuration)]) == 0
+    stage.produce(records(texts(random.Random(SEED), 1)))
+    process = stage.start(kafka=brokers)
+    stage.drain(process)
+    assert process.terminate() == 0
+    assert len(stage.outputs()["unique"]) == 1
+    for name in ("ssl.certificate.location", "ssl.key.location"):
+        del brokers["common"][name]
+    configuration = stage.configuration(kafka=brokers)
+    capsys.readouterr()
+    assert cli.main(["check", "--connect", "--config", str(configuration)]) != 0
+    # The broker's alert may be lost with the connection; the cure is the same.
+    assert "kafka.common.ssl.certificate.location" in capsys.readouterr().out
+
+
+LIFETIME_SECONDS = 6
+"""Of the broker's tokens: several are needed in a test."""
+PAUSE_SECONDS = 8.0
+PROGRAM = f"""
+import base64, json, pathlib, sys, time
+def part(fields):
+    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+now = time.time()
+claims = {{"sub": "filter", "iat": now, "exp": now + {LIFETIME_SECONDS}}}
+token = part({{"alg": "none"}}) + "." + part(claims) + "."
+with open(sys.argv[1], "a") as said:
+    said.write(token + "\\n")
+answer = {{"access_token": token, "expires_in": {LIFETIME_SECONDS}, "principal": "filter"}}
+print(json.dumps(answer))
+"""
+
+
+def test_a_filter_works_with_tokens_of_a_program_through_several_of_them(secured, stage, tmp_path):
+    program, said = tmp_path / "token.py", tmp_path / "said"
+    program.write_text(PROGRAM)
+    brokers = example("oauthbearer")
+    del brokers["common"]["ssl.ca.location"]
+    brokers["common"] |= {
+        "bootstrap.servers": secured.bearer, "security.protocol": "SASL_PLAINTEXT"
+    }  # fmt: skip
+    brokers["oauth"] = {"command": [sys.executable, str(program), str(said)]}
+    configuration = stage.configuration(kafka=brokers)
+    assert cli.main(["check", "--connect", "--config", str(configuration)]) == 0
+    process = stage.start(kafka=brokers, log={"level": "debug"})
+    for _ in range(2):
+        stage.produce(records(["a b c d"]))
+        stage.drain(process)
+        time.sleep(PAUSE_SECONDS)
+    tokens = said.read_text().split()
+    assert len(tokens) > 3, "they expire after some seconds"
+    assert process.terminate() == 0
+    log = process.log.read_text()
+    assert not [token for token in tokens if token in log]
+    came = {name: len(each) for name, each in stage.outputs().items()}
+    assert came == {"unique": 1, "duplicates": 1, "dead_letter": 0}

@@ -3,7 +3,6 @@
 import contextlib
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,23 +10,17 @@ import pytest
 from deploy.local.real import RealKafka
 from tests.faults.causes.nemesis import PROCESS_FAULTS, Nemesis
 from tests.faults.causes.proxy import Proxy
-from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
+from tests.faults.life import PROTOCOLS, SESSION_SECONDS, Life
 from tests.faults.tally import ROWS
 from tests.long.kills import faults_for
 from tests.support.session.forge import Forge
+from tests.support.session.shared_broker import SHORT_CLOCKS
 
-STORM_SECONDS, SOAK_SECONDS = 3.0, 15.0
+STORM_SECONDS, SOAK_SECONDS = 2.0, 8.0
 """Of each of four protocols, and of the soak: what is judged is what came of it, however much."""
-LONGER = 16
+LONGER = 30
 """So many times as long is the long run's share."""
 SEED = "20261127"
-
-
-@pytest.fixture(scope="module")
-def quick_kafka(kafka: RealKafka) -> Iterator[RealKafka]:
-    """A node with short clocks for the new consumer protocol too."""
-    with RealKafka(properties=SHORT_CLOCKS) as broker:
-        yield broker
 
 
 def rage(life: Life, nemesis: Nemesis, seconds: float) -> None:
@@ -43,11 +36,11 @@ def rage(life: Life, nemesis: Nemesis, seconds: float) -> None:
     "seconds", [STORM_SECONDS, pytest.param(STORM_SECONDS * LONGER, marks=pytest.mark.long)]
 )
 def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
-    quick_kafka: RealKafka, forge: Forge, tmp_path: Path, seconds: float
+    kafka: RealKafka, forge: Forge, tmp_path: Path, seconds: float
 ) -> None:
     rng = random.Random(SEED)
     partition_scope = {"scope": "partition", "partitions": 4, "workers": 3}
-    with Life(quick_kafka, tmp_path, rng, launch=forge.launch, **partition_scope) as life:
+    with Life(kafka, tmp_path, rng, launch=forge.launch, **partition_scope) as life:
         for protocol in rng.sample(list(PROTOCOLS), len(PROTOCOLS)):
             print(f"protocol {protocol}")
             life.protocol = protocol
@@ -58,12 +51,10 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
 
 
 @pytest.mark.long
-def test_a_kill_after_a_commit_whose_reply_was_lost_changes_nothing(quick_kafka, forge, tmp_path):
+def test_a_kill_after_a_commit_whose_reply_was_lost_changes_nothing(kafka, forge, tmp_path):
     with (
-        Proxy.of(quick_kafka.nodes[0]) as proxy,
-        Life(
-            quick_kafka, tmp_path, random.Random(SEED), proxies=[proxy], launch=forge.launch
-        ) as life,
+        Proxy.of(kafka.nodes[0]) as proxy,
+        Life(kafka, tmp_path, random.Random(SEED), proxies=[proxy], launch=forge.launch) as life,
     ):
         rage(life, Nemesis(life, faults_for(life, {8}), armed_share=0.0), seconds=0)
 

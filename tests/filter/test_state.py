@@ -233,28 +233,20 @@ def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(desk, caps
     assert "b was judged before, and it or what it met" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("point", "limit"),
-    [("batch.decided:6", None), ("index.applied:40", "index.retention=30d"), ("close.begun", None)],
-)
-@pytest.mark.slow(4)
-def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk, point, limit):
+@pytest.mark.slow(8)
+def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk):
     """Windows are gone by then, and with them what the first lines met; whatever the batches."""
-    texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(6_000)]
-    again = [texts[n - 900 if n % 7 == 0 else n - 1_100] for n in range(1_100, 6_000, 5)]
-    lines = [*texts, *again, *texts[5_500:], *again[:300]]
+    texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(3_600)]
+    again = [texts[n - 900 if n % 7 == 0 else n - 1_100] for n in range(1_100, 3_600, 5)]
+    lines = [*texts, *again, *texts[3_300:], *again[:300]]
     documents = [{"id": f"d{n}", "text": text} for n, text in enumerate(lines)]
     before = write(desk.path / "before", lines_of(documents[:1_500]))
     source = write(desk.path / "source", lines_of(documents))
-    settings = ["--set", "index.documents_max=1000", *(["--set", limit] if limit else [])]
 
-    def run(source: Path, state: str, batch: int) -> list[str]:
-        return [
-            *desk.arguments(source, state=state),
-            *settings,
-            "--set",
-            f"batch.documents={batch}",
-        ]
+    def run(source: Path, state: str, batch: int, *more: str) -> list[str]:
+        settings = ("index.documents_max=1000", f"batch.documents={batch}", *more)
+        sets = [part for each in settings for part in ("--set", each)]
+        return [*desk.arguments(source, state=state), *sets]
 
     outputs = []
     for state, batch in (("calm", 4_000), ("small", 70)):
@@ -262,16 +254,20 @@ def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk, 
         assert main(run(source, state, batch)) == 0
         outputs.append(desk.outputs)
     assert outputs[0] == outputs[1]
-    assert main(run(before, "s", 4_000)) == 0
-    desk.clear()
-    for _ in range(2):
-        dead = process(desk, *run(source, "s", 100), STREAMFILTER_KILL_POINT=point)
-        dead.communicate(timeout=180)
-        assert dead.returncode == -signal.SIGKILL
-        assert not desk.unique.exists()
-    assert main(run(source, "s", 333)) == 0
-    assert desk.outputs == outputs[0]
-    assert not (desk.path / "s" / "unfinished").exists()
+    for point, *limit in (
+        ("batch.decided:6",), ("index.applied:25", "index.retention=30d"), ("close.begun",)
+    ):  # fmt: skip
+        shutil.rmtree(desk.path / "s", ignore_errors=True)
+        assert main(run(before, "s", 4_000, *limit)) == 0
+        desk.clear()
+        for _ in range(2):
+            dead = process(desk, *run(source, "s", 100, *limit), STREAMFILTER_KILL_POINT=point)
+            dead.communicate(timeout=180)
+            assert dead.returncode == -signal.SIGKILL, point
+            assert not desk.unique.exists(), point
+        assert main(run(source, "s", 333, *limit)) == 0
+        assert desk.outputs == outputs[0], point
+        assert not (desk.path / "s" / "unfinished").exists(), point
 
 
 @pytest.mark.slow

@@ -212,7 +212,7 @@ def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
     twins.forgets = True
     steps = [twins.apply, twins.apply_again, twins.probe, twins.probe_what_was_added, twins.fetch]
     steps += [twins.marks, twins.reopen, twins.lose_power, twins.forget]
-    for _ in range(110):
+    for _ in range(90):
         twins.rng.choices(steps, weights=[8, 1, 3, 3, 2, 2, 1, 1, 2])[0]()
         assert len(twins.rocks) == len(twins.memory)
         assert twins.rocks.windows == twins.memory.windows

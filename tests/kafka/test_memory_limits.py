@@ -14,8 +14,8 @@ from tests.support.topics import Input
 SEED = 20_261_146
 SIZE = 100_000
 """Bytes of a document: far more than are read in the time that a batch takes."""
-DOCUMENTS = 300
-"""Of a round: 30 MB."""
+DOCUMENTS = 150
+"""Of a round: 15 MB."""
 GREEDY = {
     "batch": {"documents": 10, "bytes": "4Mi"},
     "kafka": {

@@ -44,11 +44,12 @@ from tests.faults.causes.elements import (
 )
 from tests.faults.causes.nemesis import ARMED_SHARE, CLUSTER_FAULTS, PROCESS_FAULTS, Fault, Nemesis
 from tests.faults.causes.proxy import Proxy
-from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
+from tests.faults.life import PROTOCOLS, SESSION_SECONDS, Life
 from tests.faults.standstill import Standstill
 from tests.faults.tally import POINTS, ROWS, Tally
 from tests.long.flatness import SMALL_SEGMENTS, Looking, grown
 from tests.support import small_runs
+from tests.support.session.shared_broker import SHORT_CLOCKS
 
 KILLS_A_CHECKPOINT = 50
 CHECKPOINTS_A_LIFE = 2

@@ -91,22 +91,44 @@ def dresses(secret: bytes) -> set[bytes]:
     return {secret, secret.hex().encode(), standard.rstrip(b"="), safe.rstrip(b"=")}
 
 
-def secure_properties(keystore: Path) -> dict[str, str]:
-    """Return what makes a broker's second listener one of SASL_SSL, with ACLs."""
-    listener = "listener.name.proxied."
+def secure_properties(
+    keystore: Path, authority: Path, *, certified: int, bearer: int
+) -> dict[str, str]:
+    """Return what makes a broker's second listener one of SASL_SSL, with ACLs.
+
+    On the port *certified* it wants a certificate of the *authority* instead, and on *bearer* an
+    unsecured token: super users, too.
+    """
+    name, module = "listener.name.", "org.apache.kafka.common.security"
+    ports = {"PLAINTEXT": "$port", "PROXIED": "$proxied_port"}
+    ports |= {"CERTIFIED": str(certified), "BEARER": str(bearer)}
+    open_to = ",".join(f"{each}://127.0.0.1:{port}" for each, port in ports.items())
     return {
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,PROXIED:SASL_SSL,CONTROLLER:PLAINTEXT"
+            "PLAINTEXT:PLAINTEXT,PROXIED:SASL_SSL,CONTROLLER:PLAINTEXT,CERTIFIED:SSL,"
+            "BEARER:SASL_PLAINTEXT"
         ),
-        "advertised.listeners": "PLAINTEXT://127.0.0.1:$port,PROXIED://127.0.0.1:$proxied_port",
-        f"{listener}sasl.enabled.mechanisms": MECHANISM,
-        f"{listener}{MECHANISM.lower()}.sasl.jaas.config": (
-            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        "listeners": f"{open_to},CONTROLLER://127.0.0.1:$controller_port",
+        "advertised.listeners": open_to,
+        f"{name}proxied.sasl.enabled.mechanisms": MECHANISM,
+        f"{name}proxied.{MECHANISM.lower()}.sasl.jaas.config": (
+            f"{module}.scram.ScramLoginModule required;"
         ),
-        f"{listener}ssl.keystore.type": "PEM",
-        f"{listener}ssl.keystore.location": str(keystore),
+        f"{name}proxied.ssl.keystore.type": "PEM",
+        f"{name}proxied.ssl.keystore.location": str(keystore),
+        f"{name}certified.ssl.client.auth": "required",
+        f"{name}certified.ssl.keystore.type": "PEM",
+        f"{name}certified.ssl.keystore.location": str(keystore),
+        f"{name}certified.ssl.truststore.type": "PEM",
+        f"{name}certified.ssl.truststore.location": str(authority),
+        f"{name}bearer.sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{name}bearer.oauthbearer.sasl.jaas.config": (
+            f"{module}.oauthbearer.OAuthBearerLoginModule required "
+            'unsecuredLoginStringClaim_sub="broker";'
+        ),
+        f"{name}bearer.connections.max.reauth.ms": "3000",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+        "super.users": "User:ANONYMOUS;User:CN=broker;User:filter",
     }
 
 

@@ -19,7 +19,14 @@ from tests.bench.options import LongOptions
 QUICK = LongOptions(repeat=1, quick=True)
 
 
+@pytest.fixture
+def two_languages(monkeypatch):
+    kept = {name: texts.LANGUAGES[name] for name in ("english", "chinese")}
+    monkeypatch.setattr(texts, "LANGUAGES", kept)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("two_languages")
 def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, capsys):
     saved = tmp_path / "new" / "run.json"
     assert cli.main(["bench", "--quick", "--only", "sketch", "--json", str(saved)]) == 0
@@ -42,6 +49,7 @@ def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("two_languages")
 def test_signatures_that_mean_nothing_fail_the_run(monkeypatch, capsys):
     class Broken(Sketcher):
         def sketch(self, documents):

@@ -17,6 +17,7 @@ from tests.support.texts import TEXTS
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "prometheus" / "streamfilter.rules.yml"
 TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yml"))
+CASES = [case for path in TESTS for case in yaml.safe_load(path.read_text())["tests"]]
 GROUPS = yaml.safe_load(RULES.read_text())["groups"]
 ALERTS = [rule for group in GROUPS for rule in group["rules"] if "alert" in rule]
 RECORDED = {rule["record"] for group in GROUPS for rule in group["rules"] if "record" in rule}
@@ -44,8 +45,7 @@ def test_every_alert_fires_and_stays_quiet_as_its_test_says(path):
 
 @each_alert
 def test_an_alert_has_a_test_that_it_fires_and_one_that_it_stays_quiet(alert):
-    tests = [test for path in TESTS for test in yaml.safe_load(path.read_text())["tests"]]
-    mine = [test for test in tests if test["name"].startswith(f"{alert['alert']}: ")]
+    mine = [test for test in CASES if test["name"].startswith(f"{alert['alert']}: ")]
     fires = [t for t in mine if alert["alert"] in str(t["promql_expr_test"])]
     quiet = [t for t in mine if all(not c["exp_samples"] for c in t["promql_expr_test"])]
     assert fires

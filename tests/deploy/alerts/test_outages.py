@@ -33,7 +33,7 @@ def test_what_fires_is_what_the_table_says_and_nothing_else(story, tmp_path: Pat
     content = {
         "rule_files": [str(RULES)],
         "group_eval_order": ["streamfilter.recorded", "streamfilter"],
-        "evaluation_interval": "1m",
+        "evaluation_interval": "2m",
         "tests": [as_test(story)],
     }
     path.write_text(yaml.safe_dump(content, width=1_000_000))

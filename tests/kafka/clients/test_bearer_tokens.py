@@ -1,16 +1,16 @@
-"""SASL OAUTHBEARER with tokens of a program: bounded, shared, masked, and renewed in time."""
+"""SASL OAUTHBEARER with tokens of a program: bounded, shared, and masked.
+
+A real broker gets them in `tests/faults/test_security.py`.
+"""
 
 import base64
 import json
 import math
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.kafka.connection.bearer_tokens import (
     LIFE_SECONDS_MAX,
@@ -22,15 +22,8 @@ from streamfilter.kafka.connection.bearer_tokens import (
 )
 from streamfilter.process.logs import Masker
 from streamfilter.stops import ExitCode
-from tests.kafka.clients.test_broker_examples import example
-from tests.support.session.forge import Forge
-from tests.support.stage import Stage
-from tests.support.topics import Input
 
 NOW = 1_000_000.0
-LIFETIME_SECONDS = 6
-"""Of the real broker's tokens: several are needed in a test."""
-PAUSE_SECONDS = 8.0
 
 
 def jwt(**claims: Any) -> str:
@@ -138,71 +131,6 @@ def test_the_last_two_tokens_are_masked_and_older_ones_forgotten():
         masker.renew("oauth", [f"token-{number}"])
     shown = masker.mask("lasting token-97 token-98 token-99")
     assert shown == "******** token-97 ******** ********"
-
-
-def bearer_listener() -> dict[str, str]:
-    """Return what makes a broker's second listener take unsecured tokens."""
-    listener = "listener.name.proxied."
-    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-    return {
-        "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,PROXIED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
-        ),
-        "advertised.listeners": "PLAINTEXT://127.0.0.1:$port,PROXIED://127.0.0.1:$proxied_port",
-        f"{listener}sasl.enabled.mechanisms": "OAUTHBEARER",
-        f"{listener}oauthbearer.sasl.jaas.config": (
-            f'{module} required unsecuredLoginStringClaim_sub="broker";'
-        ),
-        f"{listener}connections.max.reauth.ms": "3000",
-    }
-
-
-PROGRAM = f"""
-import base64, json, pathlib, sys, time
-def part(fields):
-    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
-now = time.time()
-claims = {{"sub": "filter", "iat": now, "exp": now + {LIFETIME_SECONDS}}}
-token = part({{"alg": "none"}}) + "." + part(claims) + "."
-with open(sys.argv[1], "a") as said:
-    said.write(token + "\\n")
-answer = {{"access_token": token, "expires_in": {LIFETIME_SECONDS}, "principal": "filter"}}
-print(json.dumps(answer))
-"""
-
-
-@pytest.mark.slow(40)
-def test_a_filter_works_with_tokens_of_a_program_through_several_of_them(
-    forge: Forge, tmp_path: Path
-) -> None:
-    program, said = tmp_path / "token.py", tmp_path / "said"
-    program.write_text(PROGRAM)
-    with RealKafka(properties=bearer_listener()) as kafka:
-        stage = Stage(kafka.bootstrap, tmp_path, launch=forge.launch)
-        secured = f"127.0.0.1:{kafka.nodes[0].ports.proxied}"
-        brokers = example("oauthbearer")
-        del brokers["common"]["ssl.ca.location"]
-        brokers["common"] |= {
-            "bootstrap.servers": secured, "security.protocol": "SASL_PLAINTEXT"
-        }  # fmt: skip
-        brokers["oauth"] = {"command": [sys.executable, str(program), str(said)]}
-        configuration = stage.configuration(kafka=brokers)
-        assert cli.main(["check", "--connect", "--config", str(configuration)]) == ExitCode.OK
-        process = stage.start(kafka=brokers, log={"level": "debug"})
-        for number in range(2):
-            stage.produce([Input(json.dumps({"id": str(number), "text": "a b c d"}).encode())])
-            stage.drain(process)
-            time.sleep(PAUSE_SECONDS)
-        tokens = said.read_text().split()
-        assert len(tokens) > 3, "they expire after some seconds"
-        assert process.terminate() == 0
-        log = process.log.read_text()
-        assert not [token for token in tokens if token in log]
-        assert {name: len(came) for name, came in stage.outputs().items()} == {
-            "unique": 1,
-            "duplicates": 1,
-            "dead_letter": 0,
-        }
 
 
 def test_a_program_without_a_token_ends_a_verb_with_75_and_what_it_said(embedded_stage, capsys):

@@ -48,7 +48,7 @@ from tests.pipeline.test_sequential_model import (
 from tests.support.arrivals import arrival, buckets_below, buckets_of
 
 NOW, DAY = 10**12, 86_400_000
-SEEDS = range(*map(int, os.environ.get("STORIES", "50:140").split(":")))
+SEEDS = range(*map(int, os.environ.get("STORIES", "50:110").split(":")))
 DIGESTS = ("scope /tenant", "agree /date", "agree numbers", "agree urls", "also /url")
 DRAWN = {"/tenant": ("a", 7, None), "/date": ("x", "y", None), "/url": (*range(9), *[None] * 20)}
 sketcher_of = cache(partial(sketcher_for, seed=SEED))

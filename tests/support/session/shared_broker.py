@@ -20,6 +20,14 @@ from deploy.local.node import Ports
 from deploy.local.real import RealKafka
 from tests.support.session.needs import IN_CI
 
+SHORT_CLOCKS = {
+    # Of the new consumer protocol, in which the broker decides them.
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+"""Settings of the shared broker; only `tests.faults.life` uses that protocol."""
 LAST_SECONDS = 1_800
 """The starter waits at most so long for the other workers to finish."""
 
