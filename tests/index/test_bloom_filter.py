@@ -5,10 +5,14 @@ import pytest
 
 from streamfilter.index.bands.bloom_filter import (
     BloomFilter,
+    FilterPool,
     pass_rate_of,
+    passed,
     passing,
     together,
+    words_for,
 )
+from streamfilter.similarity.kernel.choice import AUTO, OFF, chosen
 
 SEED = 20_240_607
 
@@ -72,6 +76,11 @@ def test_a_range_of_keys_is_a_range_of_words() -> None:
     assert made.words_below(2**64) == len(made.words)
 
 
+def test_more_filters_than_are_asked_at_a_time() -> None:
+    last, keys = filled(1_000, bits=16), random_keys(1_000)
+    assert together([BloomFilter.of_keys(1, bits=16)] * 70 + [last], keys).all()
+
+
 def test_a_question_has_the_shape_of_its_keys() -> None:
     made, keys = BloomFilter.of_keys(600, bits=32), random_keys(600).reshape(200, 3)
     made.add(np.sort(keys[:100].ravel()))
@@ -81,8 +90,40 @@ def test_a_question_has_the_shape_of_its_keys() -> None:
     assert answer[50:].mean() < 0.05
 
 
+@pytest.mark.parametrize("setting", [AUTO, OFF])
+def test_filters_side_by_side_are_what_they_are_alone(setting: str) -> None:
+    """Six of one size in two arrays, one too large for the pool; the seventh stays empty."""
+    pool, keys = FilterPool(1 << 20), random_keys(2_000, SEED + 2)
+    words, sets = words_for(30_000, bits=16), [random_keys(30_000, seed) for seed in range(6)]
+    with chosen(setting):
+        both = [(pool.empty(words), BloomFilter.of_keys(30_000, bits=16)) for _ in range(7)]
+        for pair, added in zip(both, sets, strict=False):
+            for each in pair:
+                each.add(np.sort(added))
+        asked = np.concatenate((keys, sets[3][:50], sets[5][:50]))
+        inside, alone = (passed(each, asked) for each in zip(*both, strict=True))
+        assert all(np.array_equal(one.words, other.words) for one, other in both)
+        assert np.array_equal(inside, alone)
+        assert (inside[-50:] >> np.uint64(5) & np.uint64(1)).all()
+        assert [one.size for one, _ in both] == [other.size for _, other in both]
+        smaller, expected = (each.halved() for each in both[3])
+    assert len({id(one.shared) for one, _ in both}) == 2
+    assert smaller is not None
+    assert expected is not None
+    assert np.array_equal(smaller.words, expected.words)
+    assert not pool.empty(words).words.any()
+    assert pool.empty(words_for(10**6, bits=16)).step == 1
+
+
+def test_runs_of_nearly_as_many_keys_have_filters_of_one_size() -> None:
+    sizes = [words_for(keys, bits=24) for keys in range(8 * 524_288, 8 * 533_000, 999)]
+    assert len(set(sizes)) <= 2
+    assert all(words_for(keys, bits=16) < 1.07 * keys * 16 / 64 + 256 for keys in sizes)
+
+
 def test_a_filter_that_is_missing_or_hopeless_lets_everything_pass() -> None:
     made = filled(1_000, bits=16)
     assert together([made, None], random_keys(10, 1)).all()
+    assert (passed([None, made, None], random_keys(10, 1)) & np.uint64(5) == 5).all()
     assert (passing([0.5, 1.0]), pass_rate_of(0, 1), pass_rate_of(64, 10**18)) == (1.0, 1.0, 1.0)
     assert passing([0.5, 0.5, 0.0]) == 0.75

@@ -234,7 +234,7 @@ def test_a_merge_moves_no_more_in_a_batch_than_its_share_however_unlike_its_runs
     assert max(sizes) < 20 * (share + spread)
     both = np.union1d(large, small)
     assert sum(buckets) == len(both)
-    found, lists = merge.run().find(both)
+    ((found, lists),) = paged_run.find_in([merge.run()], both)
     assert len(found) == len(both)
     assert lists.ordinals.tolist() == np.where(np.isin(both, small), 6, 5).tolist()
     index.close()
@@ -322,7 +322,7 @@ def test_a_few_new_keys_unpack_no_page(tmp_path: Path, monkeypatch: Any) -> None
     index = opened(tmp_path / "state", front_bytes=0)  # all keys are looked for in all runs
     monkeypatch.setattr(paged_run, "unpacked", lambda rows: pytest.fail("a page was unpacked"))
     fresh = np.sort(np.random.default_rng(7).integers(0, 1 << 64, paged_run.FEW, np.uint64))
-    assert not any(len(run.find(fresh)[0]) for run in runs_of(index).paged)
+    assert not paged_run.find_in(runs_of(index).paged, fresh)
     index.close()
 
 

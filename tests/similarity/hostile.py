@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from streamfilter.cleaning.folds import FOLDS
-from streamfilter.index.bands.bloom_filter import BloomFilter, together
+from streamfilter.index.bands.bloom_filter import FilterPool, passed, words_for
 from streamfilter.similarity.kernel import choice, library
 from streamfilter.similarity.kernel.choice import AUTO, OFF, chosen
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
@@ -86,9 +86,9 @@ def filters(rng: random.Random) -> tuple[list[bytes], list[bytes]]:
     size = rng.choice((1, 900))
     for setting in (AUTO, OFF):
         with chosen(setting):
-            filter_ = BloomFilter.of_keys(size, bits=16)
+            filter_ = FilterPool(1 << 20).empty(words_for(size, bits=16))
             filter_.add(np.unique(keys[0]))
-            found = together([filter_, filter_.halved()], keys)
+            found = passed([filter_, filter_.halved()], keys)
             made.append([filter_.words.tobytes(), found.tobytes()])
     return made[0], made[1]
 

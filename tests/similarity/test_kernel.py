@@ -110,8 +110,8 @@ def test_columns_that_cannot_be_are_refused(native):
         assert native.runs(words, starts, 2, np.zeros((2, 2, 2), np.uint64), words) is None
         assert native.sign(words, starts, np.ones(15, np.uint32), words, words) is None
         assert native.samples(words, starts, 10) is None
-    assert native.together([words[:3]], words) is None
-    assert not native.add(words[:3], words)
+    assert native.passed([(words[:3], 0, 1)], words) is None
+    assert not native.add((words[:3], 0, 1), words)
     assert native.runs(words, flat - 1, 3, np.zeros((2, 2, 2), np.uint64), words) is None
 
 

@@ -24,12 +24,14 @@ from math import prod
 import numpy as np
 
 from streamfilter.similarity.columns import I64, U64, Flags
+from streamfilter.similarity.kernel.calls import Filter
 from streamfilter.similarity.kernel.choice import kernel
 
 WORDS = 4
 WORD_BYTES = 8
 BLOCK_BYTES = WORDS * WORD_BYTES  # within one line of the processor's cache
 BITS_OF_WORD = 2  # two words of three bits pass three times as many, eight of one a third less
+SIDE_BY_SIDE = 4  # words of as many filters are half of a line: seldom is a second one needed
 BLOCKS_STEP = 64  # a filter's blocks are a multiple of it: it can be halved six times
 
 HOPELESS = 2_000  # keys in a block of 256 bits at which practically all of its bits are set
@@ -41,12 +43,17 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, odd (Knu
 _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD  # the lower bits of a product are mixed least: not used
 
 
+FILTERS_MAX = 64  # that are asked at a time: each has a bit of a word
+
+
 @dataclass(slots=True)
 class BloomFilter:
-    """A filter of fixed size."""
+    """A filter of fixed size. *step* filters of equal size share *shared*: see `FilterPool`."""
 
-    words: U64  # the words of a block are neighbours
+    shared: U64  # its words are those at slot, slot + step, ...; those of a block follow each other
     keys: int = 0  # about how many were added
+    slot: int = 0
+    step: int = 1
 
     @classmethod
     def of_keys(cls, keys: int, *, bits: int) -> BloomFilter:
@@ -54,23 +61,37 @@ class BloomFilter:
         return cls(np.zeros(words_for(keys, bits=bits), np.uint64))
 
     @property
+    def words(self) -> U64:
+        return self.shared[self.slot :: self.step]
+
+    @property
+    def size(self) -> int:
+        """Return its own bytes."""
+        return len(self.shared) // self.step * WORD_BYTES
+
+    @property
     def pass_rate(self) -> float:
         """Return the expected share of unwritten keys that pass."""
-        return pass_rate_of(self.words.nbytes, self.keys)
+        return pass_rate_of(self.size, self.keys)
+
+    @property
+    def place(self) -> Filter:
+        return self.shared, self.slot, self.step
 
     def add(self, keys: U64) -> None:
         """Add *keys*, distinct and rising."""
         if not len(keys):
             return
         self.keys += len(keys)
-        if (native := kernel()) is not None and native.add(self.words, keys):
+        if (native := kernel()) is not None and native.add(self.place, keys):
             return
-        blocks, spread = _blocks(self.words, keys >> _HALF), keys * _SPREAD
+        blocks, spread = _blocks(self, keys >> _HALF), keys * _SPREAD
         # Rising keys have rising blocks: keys of one block are next to each other.
         heads = np.flatnonzero(np.diff(blocks, prepend=-1))
         first = blocks[heads]
         for word in range(WORDS):
-            self.words[first + word] |= np.bitwise_or.reduceat(_masks(spread, word), heads)
+            masks = np.bitwise_or.reduceat(_masks(spread, word), heads)
+            self.shared[first + word * self.step] |= masks
 
     def words_below(self, key: int) -> int:
         """Return how many of the first words belong to keys below *key* alone."""
@@ -85,37 +106,73 @@ class BloomFilter:
         return BloomFilter((pairs[:, 0] | pairs[:, 1]).reshape(-1), self.keys)
 
 
+class FilterPool:
+    """Places for filters of equal size, side by side: first words of four share a cache line.
+
+    So a key that all four lack costs one access to memory, not four.
+    """
+
+    def __init__(self, size_max: int) -> None:
+        """Filters of more than *size_max* bytes stand alone: three free places cost too much."""
+        self._size_max, self._free = size_max, dict[int, list[BloomFilter]]()
+
+    def empty(self, words: int) -> BloomFilter:
+        """Return an empty filter of so many *words*."""
+        if words * WORD_BYTES > self._size_max:
+            return BloomFilter(np.zeros(words, np.uint64))
+        free = self._free.setdefault(words, [])
+        if not free:
+            shared = np.zeros(words * SIDE_BY_SIDE, np.uint64)
+            free += [BloomFilter(shared, 0, slot, SIDE_BY_SIDE) for slot in range(SIDE_BY_SIDE)]
+        return free.pop()
+
+
 def words_for(keys: int, *, bits: int) -> int:
-    """Return the size of a filter with so many *bits* for each of *keys*."""
-    step = 8 * BLOCK_BYTES * BLOCKS_STEP
-    return max(1, -(-keys * bits // step)) * BLOCKS_STEP * WORDS
+    """Return the size of a filter with so many *bits* for each of *keys*, or up to 1/16 more.
+
+    Runs of nearly as many keys have filters of one size, which can be side by side.
+    """
+    blocks = -(-keys * bits // (8 * BLOCK_BYTES))
+    step = max(BLOCKS_STEP, 1 << max(blocks.bit_length() - 5, 0))
+    return max(1, -(-blocks // step)) * step * WORDS
+
+
+def passed(filters: Sequence[BloomFilter | None], keys: U64) -> U64:
+    """Return for each of *keys* (any shape) which *filters* perhaps have it: bit f is filter f's.
+
+    There are `FILTERS_MAX` at most. All keys pass a filter that is missing.
+    """
+    held = [(bit, each) for bit, each in enumerate(filters) if each is not None]
+    asked, missing = keys.ravel(), sum(1 << bit for bit, each in enumerate(filters) if each is None)
+    if not missing and (native := kernel()) is not None:
+        flags = native.passed([each.place for _, each in held], asked)
+        if flags is not None:
+            return flags.reshape(keys.shape)
+    flags, halves, spread = np.full(len(asked), missing, np.uint64), asked >> _HALF, asked * _SPREAD
+    first = _masks(spread, 0)
+    for bit, each in held:
+        flags[_passing(each, halves, spread, first)] |= np.uint64(1 << bit)
+    return flags.reshape(keys.shape)
 
 
 def together(filters: Sequence[BloomFilter | None], keys: U64) -> Flags:
     """Return False for each of *keys* (any shape) that no filter holds. All pass a missing one."""
-    held = [each.words for each in filters if each is not None]
-    if len(held) < len(filters):
+    if None in filters:
         return np.ones(keys.shape, np.bool_)
-    asked = keys.ravel()
-    if (native := kernel()) is not None:
-        flags = native.together(held, asked)
-        if flags is not None:
-            return flags.reshape(keys.shape)
-    flags, halves, spread = np.zeros(len(asked), np.bool_), asked >> _HALF, asked * _SPREAD
-    first = _masks(spread, 0)
-    for words in held:
-        flags[_passed(words, halves, spread, first)] = True
-    return flags.reshape(keys.shape)
+    flags = np.zeros(keys.shape, np.bool_)
+    for begin in range(0, len(filters), FILTERS_MAX):
+        flags |= passed(filters[begin : begin + FILTERS_MAX], keys) != 0
+    return flags
 
 
-def _passed(words: U64, halves: U64, spread: U64, masks: U64) -> I64:
+def _passing(each: BloomFilter, halves: U64, spread: U64, masks: U64) -> I64:
     """Return the places of the keys that a filter perhaps has; *masks* are of the first word."""
-    blocks = _blocks(words, halves)
-    passed = np.flatnonzero((words.take(blocks) & masks) == masks)
+    blocks, words = _blocks(each, halves), each.shared
+    found = np.flatnonzero((words.take(blocks) & masks) == masks)
     for word in range(1, WORDS):
-        masks = _masks(spread[passed], word)
-        passed = passed[(words.take(blocks[passed] + word) & masks) == masks]
-    return passed
+        masks = _masks(spread[found], word)
+        found = found[(words.take(blocks[found] + word * each.step) & masks) == masks]
+    return found
 
 
 def passing(rates: Iterable[float]) -> float:
@@ -138,10 +195,10 @@ def pass_rate_of(size: int, keys: int) -> float:
     return min(1.0, float((np.exp(logs) * taken ** (WORDS * BITS_OF_WORD)).sum()))
 
 
-def _blocks(words: U64, halves: U64) -> I64:
+def _blocks(each: BloomFilter, halves: U64) -> I64:
     """Return where the keys' blocks begin: evenly spread, in the order of the *halves*."""
-    chosen = (halves * np.uint64(len(words) // WORDS)) >> _HALF
-    return (chosen * np.uint64(WORDS)).view(np.int64)
+    chosen = (halves * np.uint64(len(each.words) // WORDS)) >> _HALF
+    return (chosen * np.uint64(WORDS * each.step) + np.uint64(each.slot)).view(np.int64)
 
 
 def _masks(spread: U64, word: int) -> U64:

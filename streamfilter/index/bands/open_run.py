@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streamfilter.index.bands.bloom_filter import BloomFilter
+from streamfilter.index.bands.bloom_filter import BloomFilter, FilterPool, words_for
 from streamfilter.index.bands.sorted_run import SortedRun, newest
 
 OPEN_BITS = 32  # of the filter, for each key
@@ -20,9 +20,9 @@ class OpenRun:
     _levels: list[list[SortedRun]] = field(default_factory=list)
 
     @classmethod
-    def of_keys(cls, keys: int, fan: int) -> OpenRun:
-        """Return an empty run, which is full with so many *keys*."""
-        return cls(BloomFilter.of_keys(keys, bits=OPEN_BITS), fan)
+    def of_keys(cls, keys: int, fan: int, pool: FilterPool) -> OpenRun:
+        """Return an empty run, which is full with so many *keys*; *pool* makes its filter."""
+        return cls(pool.empty(words_for(keys, bits=OPEN_BITS)), fan)
 
     def __len__(self) -> int:
         return sum(len(run) for runs in self._levels for run in runs)

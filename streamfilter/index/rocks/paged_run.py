@@ -1,10 +1,18 @@
 """A sorted run in the database, in pages; and buckets that are rows of their own (format 2)."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 
-from streamfilter.index.bands.bloom_filter import BloomFilter, together
+from streamfilter.index.bands.bloom_filter import (
+    FILTERS_MAX,
+    BloomFilter,
+    FilterPool,
+    passed,
+    together,
+)
 from streamfilter.index.bands.buckets import encoded_integers
 from streamfilter.index.bands.run_rows import (
     BEGIN,
@@ -19,11 +27,13 @@ from streamfilter.index.bands.sorted_run import Places, SortedRun, run_of, unpac
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.format import Lists, decode_buckets
 from streamfilter.index.rocks.database import Database
-from streamfilter.similarity.columns import U64, distinct
+from streamfilter.similarity.columns import U64, Flags, distinct
 
 ROW_BYTES_MAX = 32  # of nearly all rows of format 2
 FEW = 16  # keys whose bytes are searched for in their pages, before these are unpacked
-NO_LISTS = Lists(*np.zeros((3, 0), np.int64))
+KEYS_AT_ONCE = 1 << 14  # keys whose pages, of any runs, are read at a time: some megabytes
+
+_ONE = np.uint64(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -38,22 +48,10 @@ class PagedRun:
     def __len__(self) -> int:
         return self.info.keys
 
-    def find(self, keys: U64) -> tuple[Places, Lists]:
-        """Return which of *keys*, distinct and rising, are in the run, and their buckets."""
-        held = np.flatnonzero(together([self.filter], keys))
-        if not len(held):  # most runs hold none of a batch's new keys
-            return held, NO_LISTS
-        asked = keys[held]
-        pages = distinct((asked >> np.uint64(64 - self.info.bits)).astype(np.int64))
-        rows = self._rows(page_names(self.info.number, pages))
-        # Most of a few keys have only passed the filter. To see that costs less than to unpack.
-        if len(asked) <= FEW and not any(
-            key in row for key in asked.astype("<u8").view("V8").tolist() for row in rows
-        ):
-            return held[:0], NO_LISTS
-        run = unpacked(rows)
-        found, places = run.find(asked)
-        return held[found], run.lists(places)
+    def names(self, keys: U64) -> list[bytes]:
+        """Return the rows of the pages in which *keys*, distinct and rising, would be."""
+        pages = distinct((keys >> np.uint64(64 - self.info.bits)).astype(np.int64))
+        return page_names(self.info.number, pages)
 
     def between(self, begin: int, end: int) -> SortedRun:
         shift = 64 - self.info.bits
@@ -61,12 +59,15 @@ class PagedRun:
         return unpacked(self._rows(page_names(self.info.number, pages))).between(begin, end)
 
     def _rows(self, names: list[bytes]) -> list[bytes]:
-        return [row for row in self.store.get(self.family, names) if row is not None]
+        return _there(self.store.get(self.family, names))
 
-    def load_filter(self) -> None:
+    def load_filter(self, pool: FilterPool) -> None:
         """Read the filter from the database, or raise `IndexDamaged`."""
         words = self.filter_words(-(-self.info.words // FILTER_WORDS))
-        self.filter = BloomFilter(words, self.info.keys) if len(words) else None
+        if len(words):
+            self.filter = pool.empty(len(words))
+            self.filter.words[:] = words
+            self.filter.keys = self.info.keys
 
     def filter_words(self, count: int) -> U64:
         """Return the words of the filter's first *count* rows, or raise `IndexDamaged`."""
@@ -75,6 +76,52 @@ class PagedRun:
         if len(words) != min(self.info.words, count * FILTER_WORDS):
             raise IndexDamaged(f"{self.store.path}: a filter of its buckets is not whole")
         return words
+
+
+def find_in(runs: Sequence[PagedRun], keys: U64) -> list[tuple[Places, Lists]]:
+    """Return the buckets of *keys*, distinct and rising, with their places; each found once.
+
+    The newest of the *runs*, which come first, that has a key counts.
+    """
+    found, left = list[tuple[Places, Lists]](), np.ones(len(keys), np.bool_)
+    for begin in range(0, len(runs), FILTERS_MAX):
+        some = runs[begin : begin + FILTERS_MAX]
+        flags = passed([run.filter for run in some], keys)
+        waiting, count = list[tuple[PagedRun, Places]](), 0
+        for bit, run in enumerate(some):
+            asked = np.flatnonzero((flags >> np.uint64(bit) & _ONE).astype(np.bool_) & left)
+            if len(asked):  # most runs hold none of a batch's new keys
+                waiting.append((run, asked))
+                count += len(asked)
+            if waiting and (run is some[-1] or count > KEYS_AT_ONCE):
+                found += _read(waiting, keys, left)
+                waiting, count = [], 0
+    return found
+
+
+def _read(
+    waiting: Sequence[tuple[PagedRun, Places]], keys: U64, left: Flags
+) -> Iterator[tuple[Places, Lists]]:
+    """Read the pages of all runs at once. Yield what is found, and note that it is not *left*."""
+    names = [run.names(keys[asked]) for run, asked in waiting]
+    run, _ = waiting[0]
+    rows = iter(run.store.get(run.family, [*chain.from_iterable(names)]))
+    for (_, places), its in zip(waiting, names, strict=True):
+        pages, asked = _there(islice(rows, len(its))), places[left[places]]
+        # Most of a few keys have only passed the filter. To see that costs less than to unpack.
+        if len(asked) <= FEW and not any(
+            key in page for key in keys[asked].astype("<u8").view("V8").tolist() for page in pages
+        ):
+            continue
+        buckets = unpacked(pages)
+        hits, there = buckets.find(keys[asked])
+        if len(hits):
+            left[asked[hits]] = False
+            yield asked[hits], buckets.lists(there)
+
+
+def _there(rows: Iterable[bytes | None]) -> list[bytes]:
+    return [row for row in rows if row is not None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,14 +180,14 @@ class Layers:
                 found.append((asked[hits], run.lists(places)))
                 left[asked[hits]] = False
                 asked = np.delete(asked, hits)
-        for each in (*self.paged, *((self.rows,) if self.rows is not None else ())):
-            asked = np.flatnonzero(left)
-            if not len(asked):
-                break
-            hits, lists = each.find(keys[asked])
-            if len(hits):
-                found.append((asked[hits], lists))
-                left[asked[hits]] = False
+        asked = np.flatnonzero(left)
+        for hits, lists in find_in(self.paged, keys[asked]):
+            found.append((asked[hits], lists))
+            left[asked[hits]] = False
+        asked = np.flatnonzero(left)
+        if self.rows is not None and len(asked):
+            hits, lists = self.rows.find(keys[asked])
+            found.append((asked[hits], lists))
         return found
 
 

@@ -169,10 +169,10 @@ class RocksIndex(StoredIndex):
         made = [each for each in filters if each is not None]
         paged = self.paged
         written = sum(map(len, paged))
-        bits = sum(8 * run.filter.words.nbytes for run in paged if run.filter is not None)
+        bits = sum(8 * run.filter.size for run in paged if run.filter is not None)
         return {
             **({"front-density": bits / written} if written else {}),
-            "front-bytes": float(sum(each.words.nbytes for each in made)),
+            "front-bytes": float(sum(each.size for each in made)),
             "front-keys": float(sum(each.keys for each in made)),
             "front-pass-rate": passing(each.pass_rate if each else 1.0 for each in filters),
         }

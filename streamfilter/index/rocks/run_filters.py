@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamfilter.index.bands.bloom_filter import BLOCK_BYTES, WORD_BYTES, pass_rate_of, passing
+from streamfilter.index.bands.bloom_filter import (
+    BLOCK_BYTES,
+    WORD_BYTES,
+    FilterPool,
+    pass_rate_of,
+    passing,
+)
 from streamfilter.index.bands.run_rows import RunInfo
 from streamfilter.index.rocks.paged_run import PagedRun
+
+SIDE_BY_SIDE_MAX = 16 << 20  # bytes of a filter that is side by side: its places cost 48 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +47,23 @@ def fitted(sizes: Sequence[int], bytes_max: int) -> list[int]:
     return left
 
 
+def pool_of(bytes_max: int) -> FilterPool:
+    """Return a pool for filters that together take *bytes_max* bytes at most."""
+    return FilterPool(min(SIDE_BY_SIDE_MAX, bytes_max // 32))
+
+
 def load_filters(runs: Sequence[PagedRun], bytes_max: int) -> None:
     """Read the filters of *runs*, one after the other, as far as memory allows it."""
+    pool = pool_of(bytes_max)
     for run in runs if bytes_max else ():
-        run.load_filter()
+        run.load_filter(pool)
         fit_filters(runs, bytes_max)
 
 
 def fit_filters(runs: Sequence[PagedRun], bytes_max: int) -> None:
     """Halve the largest filters until all together take *bytes_max* bytes at most."""
     held = [run for run in runs if run.filter is not None]
-    sizes = fitted([run.filter.words.nbytes for run in held if run.filter is not None], bytes_max)
+    sizes = fitted([run.filter.size for run in held if run.filter is not None], bytes_max)
     for run, size in zip(held, sizes, strict=True):
-        while run.filter is not None and run.filter.words.nbytes > size:
+        while run.filter is not None and run.filter.size > size:
             run.filter = run.filter.halved()

@@ -25,7 +25,13 @@ from itertools import takewhile
 
 import numpy as np
 
-from streamfilter.index.bands.bloom_filter import WORD_BYTES, BloomFilter, together
+from streamfilter.index.bands.bloom_filter import (
+    WORD_BYTES,
+    BloomFilter,
+    FilterPool,
+    together,
+    words_for,
+)
 from streamfilter.index.bands.open_run import OPEN_BITS, OpenRun
 from streamfilter.index.bands.run_rows import (
     BEGIN,
@@ -45,6 +51,7 @@ from streamfilter.index.format import Entries, Lists
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.paged_run import Layers, PagedRun, StoredRows
+from streamfilter.index.rocks.run_filters import pool_of
 from streamfilter.index.rocks.run_merge import BucketSource, Merge
 from streamfilter.killpoints import kill_point
 from streamfilter.similarity.columns import U64, Flags
@@ -52,7 +59,7 @@ from streamfilter.similarity.columns import U64, Flags
 PACE = 1.5  # keys that each merge writes for each key of a write: it ends before the next is due
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
 MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
-BITS = 20
+BITS = 24
 """Of the filter of a run in pages, for each of its keys. The smallest runs keep the filter with
 which they grew, of `OPEN_BITS`."""
 READ_BITS = 8  # upper bits of the keys of buckets that are read at a time
@@ -105,7 +112,8 @@ class WindowRuns:
             if not sources and rows is not None:
                 sources.append(rows)
             self._merges.append(Merge.resumed(store, family, info, sources))
-        self._open = _new_run(memory)
+        self._pool = pool_of(memory.front_bytes if memory is not None else 0)
+        self._open = _new_run(self._memory, self._pool)
         self._load()
 
     def _load(self) -> None:
@@ -212,6 +220,7 @@ class WindowRuns:
             self._seal()
         self._begin_merges()
         if not newest_window:
+            self._pool = FilterPool(0)  # few filters follow: free places would only cost memory
             self._begin_last_merge()
         done = [merge for merge in self._merges if merge.complete]
         going = [merge for merge in self._merges if not merge.complete]
@@ -251,7 +260,10 @@ class WindowRuns:
     def _seal(self) -> None:
         """Close the open run, and begin another."""
         run, opened = self._open.whole(), self._open
-        self._sealed, self._open = _Sealed(run, opened.names, opened.filter), _new_run(self._memory)
+        self._sealed, self._open = (
+            _Sealed(run, opened.names, opened.filter),
+            _new_run(self._memory, self._pool),
+        )
         bottom = not self._layers.paged and self._layers.rows is None
         self._start([run], level=0, bottom=bottom, held=self._sealed.filter)
         self._arrange()
@@ -294,7 +306,7 @@ class WindowRuns:
         merge = Merge(
             self._store, self._family, self._number,
             level=level, sources=sources, bottom=bottom,
-            filter_=_filter_of(sources, held, self._bounds),
+            filter_=_filter_of(sources, held, self._bounds, self._pool),
         )  # fmt: skip
         self._merges.append(merge)
 
@@ -307,9 +319,9 @@ class WindowRuns:
         self._layers = replace(self._layers, recent=tuple(recent), filters=tuple(filters))
 
 
-def _new_run(memory: Memory | None) -> OpenRun:
+def _new_run(memory: Memory | None, pool: FilterPool) -> OpenRun:
     memory = memory or Memory(run_keys=1)  # a view searches them without a filter
-    return OpenRun.of_keys(memory.run_keys, memory.fan)
+    return OpenRun.of_keys(memory.run_keys, memory.fan, pool)
 
 
 def _pass_kill_points(staged: _Staged, *, removed: bool) -> None:
@@ -322,7 +334,7 @@ def _pass_kill_points(staged: _Staged, *, removed: bool) -> None:
 
 
 def _filter_of(
-    sources: Sequence[BucketSource], held: BloomFilter | None, bounds: Memory
+    sources: Sequence[BucketSource], held: BloomFilter | None, bounds: Memory, pool: FilterPool
 ) -> BloomFilter | None:
     """Return the filter of a run: *held*, which has its keys already, or an empty one."""
     keys = sum(map(len, sources))
@@ -330,7 +342,7 @@ def _filter_of(
     if held is not None and most >= OPEN_BITS and held.keys <= 2 * bounds.run_keys:
         return held
     bits = min(BITS, most)
-    return BloomFilter.of_keys(keys, bits=bits) if bits else None
+    return pool.empty(words_for(keys, bits=bits)) if bits else None
 
 
 def _quota(merge: Merge, keys: int, *, late: bool) -> float:

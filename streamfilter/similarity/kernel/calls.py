@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import I64, U8, U32, U64, Flags
+from streamfilter.similarity.columns import I64, U8, U32, U64
 from streamfilter.similarity.kernel.library import ARGUMENTS
 
 SPARE_BYTES = 8
@@ -42,6 +42,10 @@ def _columns(tokens: U64, starts: I64) -> tuple[U64, I64]:
     """Return a caller's columns as C reads them: a slice with steps is copied."""
     return np.ascontiguousarray(tokens, np.uint64), np.ascontiguousarray(starts, np.int64)
 
+
+Filter = tuple[U64, int, int]
+"""A Bloom filter: an array that several may share, its first word there, and its step from word to
+word."""
 
 Normalised = tuple[bytes, I64, I64, I64, I64]
 """The buffer, its bounds, and the words: starts, lengths, and where those of each text begin."""
@@ -186,17 +190,20 @@ class Kernel:
         )  # fmt: skip
         return None if count < 0 else (samples[:count].copy(), sizes, set_sizes)
 
-    def together(self, filters: Sequence[U64], keys: U64) -> Flags | None:
-        """Return which *keys* one of the Bloom filters with these words perhaps has."""
-        keys, flags = np.ascontiguousarray(keys), np.empty(len(keys), np.bool_)
-        places = np.array([_at(words) for words in filters], np.int64)
-        sizes = np.array([len(words) for words in filters], np.int64)
-        count = self._call["together"](
-            _at(places), _at(sizes), len(filters), _at(keys), len(keys), _at(flags)
-        )
+    def passed(self, filters: Sequence[Filter], keys: U64) -> U64 | None:
+        """Return for each of *keys* which of the Bloom *filters*, 64 at most, perhaps have it."""
+        keys, flags = np.ascontiguousarray(keys), np.empty(len(keys), np.uint64)
+        rows = np.array([_row(each) for each in filters], np.int64)
+        count = self._call["passed"](_at(rows), len(filters), _at(keys), len(keys), _at(flags))
         return None if count < 0 else flags
 
-    def add(self, words: U64, keys: U64) -> bool:
-        """Add *keys* to the Bloom filter of these *words*; False: it is refused."""
-        keys = np.ascontiguousarray(keys)
-        return bool(self._call["add"](_at(words), len(words), _at(keys), len(keys)) >= 0)
+    def add(self, filter_: Filter, keys: U64) -> bool:
+        """Add *keys* to a Bloom filter; False: it is refused."""
+        keys, row = np.ascontiguousarray(keys), np.array(_row(filter_), np.int64)
+        return bool(self._call["add"](_at(row), _at(keys), len(keys)) >= 0)
+
+
+def _row(filter_: Filter) -> tuple[int, int, int]:
+    """Return a filter as C reads it: its address, its words, and its step."""
+    words, slot, step = filter_
+    return _at(words) + words.itemsize * slot, len(words) // step, step

@@ -1,10 +1,9 @@
 /* The kernel: numpy's passes of signing and of filters, as loops. Equal to them to the bit.
- * numpy is the definition: each function below names the Python function that it equals. Columns
- * come from Python with their sizes, and nothing is allocated here. A size, an offset or a code
- * point that cannot be right makes a function return BAD. Python then leaves the work to numpy.
- * A chunk is a buffer of texts with a separator before, between and after them. Text t is
- * buffer[bounds[t]] up to the separator at bounds[t + 1] - 1; bounds[0] is 1.
- */
+ * numpy is the definition: each function names the Python function that it equals. Columns come
+ * from Python with their sizes; nothing is allocated. A size, offset or code point that cannot be
+ * right makes a function return BAD: numpy does the work. A chunk is a buffer of texts, with a
+ * separator before, between and after them. Text t begins at bounds[t] (bounds[0] is 1), and its
+ * separator stands at bounds[t + 1] - 1. */
 #include <stdint.h>
 #include <string.h>
 
@@ -18,8 +17,7 @@ enum { BAD = -1, UNKNOWN_PAGE = -2 };
 enum { LETTER = 1, UNSPACED = 2, MARK = 3 }; /* of `text/code_points.py` */
 /* Values of `text/folding.py`: a code point, or an instruction from SPECIAL on. */
 enum { SPECIAL = 0x110000, NOTHING = SPECIAL, CONTEXT, UNKNOWN };
-enum { MARKED = 1 << 21, SEVERAL = 1 << 22 };
-enum { SPACE = 32, WORD = 8, VECTOR_BYTES = 32, BLOCK = 4 };
+enum { MARKED = 1 << 21, SEVERAL = 1 << 22, SPACE = 32, WORD = 8, VECTOR_BYTES = 32, BLOCK = 4 };
 enum { ROUNDS = 15, ROUND_SHIFT = 28, VALUE_BITS = 25, REPEATING = 4096 };
 #define EMPTY 0xFFFFFFFFu
 
@@ -367,34 +365,36 @@ static inline u64 bits_of(u64 key, int word)
     return 1ULL << (spread & 63) | 1ULL << (spread >> 6 & 63);
 }
 
-#define BLOCK_OF(at, n, key) ((at) + (i64)(((key) >> 32) * (u64)((n) / BLOCK) >> 32) * BLOCK)
-
-/* bloom_filter.py, `together`: flag the keys that one of m filters, at their addresses, has. */
-EXPORT i64 sf_together(const i64 *at, const i64 *n, i64 m, const u64 *keys, i64 count, u8 *flags)
+/* A filter is its address, how many words it has, and its step from word to word. */
+static inline u64 *block_of(const i64 *filter, u64 key)
 {
-    for (i64 f = 0; f < m; f++) if (n[f] < BLOCK || n[f] >> 34) return BAD;
+    return (u64 *)filter[0] + ((key >> 32) * (u64)(filter[1] / BLOCK) >> 32) * BLOCK * filter[2];
+}
+
+/* bloom_filter.py, `passed`: bit f of a key's flags says that filter f, of m, perhaps has it. */
+EXPORT i64 sf_passed(const i64 *each, i64 m, const u64 *keys, i64 count, u64 *flags)
+{
+    for (i64 f = 0; f < 3 * m; f += 3) if (each[f + 1] < BLOCK || each[f + 1] >> 34) return BAD;
     for (i64 i = 0; i < count; i++) {
-        u64 next = keys[i + 4 < count ? i + 4 : i], key = keys[i], first = bits_of(key, 0);
-        for (i64 f = 0; f < m; f++) __builtin_prefetch(BLOCK_OF((u64 *)at[f], n[f], next));
-        flags[i] = 0;
-        for (i64 f = 0; f < m; f++) {
-            const u64 *its = BLOCK_OF((u64 *)at[f], n[f], key);
-            u64 lacks = first & ~its[0];
-            for (int w = 1; w < BLOCK && !lacks; w++) lacks = bits_of(key, w) & ~its[w];
-            flags[i] |= !lacks;
+        u64 key = keys[i], first = bits_of(key, 0), ahead = keys[i + 8 < count ? i + 8 : i];
+        for (i64 f = 0; f < m; f++) __builtin_prefetch(block_of(each + 3 * f, ahead));
+        for (i64 f = flags[i] = 0; f < m; f++) {
+            u64 *its = block_of(each + 3 * f, key), lack = first & ~its[0], step = each[3 * f + 2];
+            for (int w = 1; w < BLOCK && !lack; w++) lack = bits_of(key, w) & ~its[w * step];
+            flags[i] |= (u64)!lack << f;
         }
     }
     return count;
 }
 
 /* bloom_filter.py, `BloomFilter.add`. */
-EXPORT i64 sf_add(u64 *words, i64 n, const u64 *keys, i64 count)
+EXPORT i64 sf_add(const i64 *filter, const u64 *keys, i64 count)
 {
-    if (n < BLOCK || n >> 34) return BAD;
+    if (filter[1] < BLOCK || filter[1] >> 34) return BAD;
     for (i64 i = 0; i < count; i++) {
-        u64 *its = BLOCK_OF(words, n, keys[i]);
-        for (int w = 0; w < BLOCK; w++) its[w] |= bits_of(keys[i], w);
-        __builtin_prefetch(BLOCK_OF(words, n, keys[i + 16 < count ? i + 16 : i]), 1);
+        u64 *its = block_of(filter, keys[i]);
+        __builtin_prefetch(block_of(filter, keys[i + 16 < count ? i + 16 : i]), 1);
+        for (int w = 0; w < BLOCK; w++) its[w * filter[2]] |= bits_of(keys[i], w);
     }
     return count;
 }
