@@ -14,7 +14,7 @@ import pytest
 
 from streamfilter.cli import main
 from tests.acceptance.shipped import Shipped
-from tests.support.stage import SEED, Stage
+from tests.support.stage import SEED_FILE, Stage
 from tests.support.topics import Input
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -117,7 +117,7 @@ def test_files_and_one_partition_give_the_same_verdicts(stage, tmp_path, corpus)
     source = tmp_path / "texts.jsonl"
     source.write_bytes(b"\n".join(lines) + b"\n")
     seed = tmp_path / "seed"
-    seed.write_bytes(SEED)
+    seed.write_bytes(SEED_FILE)
     unique, duplicates = tmp_path / "unique", tmp_path / "duplicates"
     code = main(
         ["filter", str(source), "--unique", str(unique), "--duplicates", str(duplicates),

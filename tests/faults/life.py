@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,9 @@ PROTOCOLS: dict[str, Callable[[int], dict[str, str]]] = {
 
 class Life:
     """A stage, its feeder, its watcher, its workers, and what was found."""
+
+    backs_up = False
+    """Whether the filters take backups."""
 
     def __init__(
         self,
@@ -254,13 +257,7 @@ class Life:
 
     def checkpoint(self) -> None:
         """Let everything come to its end without faults, and judge it."""
-        self.supervisor.arm = lambda _: ""
-        self.kafka.wait_until_ready(READY_SECONDS)
-        self.feeder.rest()
-        self._disarm()
-        self.forgive()
-        ends = end_offsets(self.kafka.bootstrap, self.stage.input)
-        self._drain(sum(ends.values()))
+        self.settle()
         self.wait(CUT_SECONDS, until=self._is_cut)
         self._resting = True
         self.stop_all()
@@ -271,21 +268,29 @@ class Life:
         self.forgive()
         self._resting = False
 
-    def _disarm(self) -> None:
-        """Replace every worker that might still die at its kill point."""
+    def settle(self) -> dict[int, int]:
+        """Let all that was produced come out, without faults; return where the input ends."""
+        self.supervisor.arm = lambda _: ""
+        self.kafka.wait_until_ready(READY_SECONDS)
+        self.feeder.rest()
         for worker in self.supervisor.workers:
-            if worker.armed and worker.alive and worker.process:
+            if worker.armed and worker.alive and worker.process:  # it might still die of it
                 worker.fault, worker.expected = "disarmed", frozenset({KILLED})
                 worker.process.kill()
-
-    def _drain(self, records: int) -> None:
-        while self.watcher.count < records:
+        self.forgive()
+        ends = end_offsets(self.kafka.bootstrap, self.stage.input)
+        while not self._drained(ends):
             self.tend()
             time.sleep(TICK_SECONDS)
             if self.silent_seconds > PROGRESS_SECONDS:
                 logs = "\n".join(f"{w.name}: {w.shown()}" for w in self.supervisor.workers)
-                self.find("E", "stuck", f"{self.watcher.count} of {records} came out:\n{logs}")
-                return
+                self.find("E", "stuck", f"{self.watcher.count} came out, not to {ends}:\n{logs}")
+                break
+        return ends
+
+    def _drained(self, ends: Mapping[int, int]) -> bool:
+        """Return whether the input has come out up to *ends*."""
+        return self.watcher.count >= sum(ends.values())
 
     def _is_cut(self) -> bool:
         """Return whether the changelogs begin where they should: the oracle says if they do not."""

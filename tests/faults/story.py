@@ -102,7 +102,9 @@ class Story:
             return json.dumps({"id": id_, "text": " "}).encode()
         if kind < 0.98:
             return json.dumps({"id": id_, "text": "two words"}).encode()
-        return json.dumps({"id": id_}).encode() if kind < 0.99 else b"{" + id_.encode()
+        if kind < 0.99:
+            return json.dumps({"id": id_, "body": self._text()}).encode()
+        return b"{" + id_.encode()
 
     def _text(self) -> str:
         rng, kind = self.rng, self.rng.random()

@@ -35,6 +35,7 @@ ROWS = {
     24: "a full disk that has room again",
     49: "a quota that comes and goes",
     52: "a worker process killed",
+    59: "killed while a backup is taken or restored",
     60: "an edge or a judge killed",
     61: "sketch ranges deleted before they were used",
 }

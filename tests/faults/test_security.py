@@ -40,8 +40,7 @@ from tests.support.secure import (
     set_password,
 )
 from tests.support.session.forge import Forge
-from tests.support.stage import SEED as SEED_OF_STAGE
-from tests.support.stage import Stage
+from tests.support.stage import SEED_FILE, Stage
 
 SEED, CONFIG, TEMPORARY = 20_261_126, 78, 75
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
@@ -252,7 +251,7 @@ def test_no_secret_is_reported_anywhere_however_much_is_logged(
     assert "SASL" in log  # it logs everything
     assert "streamfilter_records_consumed_total" in answers
     everything = answers + log + refused.log.read_text() + said
-    planted = [secured.password, wrong, key_password, SEED_OF_STAGE.decode("latin-1")]
+    planted = [secured.password, wrong, key_password, SEED_FILE.decode("latin-1")]
     for secret in planted:
         for dressed in dresses(secret.encode("latin-1")):
             assert dressed not in everything.encode()

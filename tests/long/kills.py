@@ -13,6 +13,8 @@ with it is one life of at least twenty retention periods. At its end disk, memor
 must be as large as in its middle (`flatness`). With `--workers` filters have two worker processes
 each, and a third of the kills are of these. With `--roles` two judges and two or three edges work
 on each stream. Edges are removed and added, and sketch ranges are deleted before they are used.
+With `--operations` an index is seeded, corrected, backed up and taken over (`operations`). If
+something is found, the directory with logs, configurations and indexes is kept.
 
 After every fifth fault there is no other until a record comes out, to see how long that takes. That
 time must be at most the session timeout and 30 s, if the processes get the processor time that they
@@ -24,10 +26,11 @@ import contextlib
 import itertools
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -48,10 +51,13 @@ from tests.faults.life import PROTOCOLS, SESSION_SECONDS, Life
 from tests.faults.standstill import Standstill
 from tests.faults.tally import POINTS, ROWS, Tally
 from tests.long.flatness import SMALL_SEGMENTS, Looking, grown
+from tests.long.operations import Operations
 from tests.support import small_runs
 from tests.support.session.shared_broker import SHORT_CLOCKS
 
 KILLS_A_CHECKPOINT = 50
+KILLS_A_DAY = 60
+"""Of an operator's tasks, at least; half of them are of verbs."""
 CHECKPOINTS_A_LIFE = 2
 PROCESS_ROWS = {row for fault in PROCESS_FAULTS for row in fault.rows}
 SOAK_SECONDS = 240.0
@@ -66,7 +72,7 @@ SOAK_RATE = 400.0
 SKETCHERS = 2
 SPEED = 30_000
 """Milliseconds of a story's timestamps in one of ours: a window holds a day, or thousands."""
-FLAGS = ("limits", "retention", "workers", "roles")
+FLAGS = ("limits", "retention", "workers", "roles", "operations")
 AGEING_ARMED_SHARE = 0.8
 """Of the processes, so that half of all kills are where an index forgets."""
 
@@ -98,7 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if tally.findings or enough:
                 break
             rng = random.Random(f"{options.seed}/{number}")
-            with tempfile.TemporaryDirectory(prefix="streamfilter-faults-") as directory:
+            with _kept_if_found(tally) as directory:
+                if options.operations:
+                    with Operations(kafka, directory, rng) as day:
+                        day.live(tally, min(options.kills - tally.kills, KILLS_A_DAY))
+                    continue
                 # A life in three goes through the proxies, the others would be slower for nothing.
                 rough = options.soak or rng.random() < 1 / 3 or not rows & PROCESS_ROWS
                 through = proxies if rough else ()
@@ -107,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 life = _life(
                     kafka,
                     through,
-                    Path(directory),
+                    directory,
                     rng,
                     soak=bool(options.soak),
                     limited=limited,
@@ -125,6 +135,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         _save(options, tally, seconds, report)
     return 1 if tally.findings else 0
+
+
+@contextlib.contextmanager
+def _kept_if_found(tally: Tally) -> Iterator[Path]:
+    """Yield a new directory, which stays if something was found or the run broke off."""
+    path = Path(tempfile.mkdtemp(prefix="streamfilter-faults-"))
+    print(f"  in {path}, which is kept if something is found", flush=True)
+    yield path
+    if not tally.findings:
+        shutil.rmtree(path)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,6 +174,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--roles", action="store_true", help="edges and judges in place of single processes"
+    )
+    parser.add_argument(
+        "--operations", action="store_true", help="seed, release, replay, take over and back up"
     )
     parser.add_argument("--rows", default="", help="rows of the matrix, such as 1,2,12 (all)")
     parser.add_argument("--json", type=Path, help="where to save what came of it")

@@ -18,8 +18,9 @@ from tests.support.topics import Input, create_topics, end_offsets, produce, rea
 DRAIN_TIMEOUT_SECONDS = 300
 OF_A_START = {"LD_PRELOAD", "PYTHONPATH"}
 """What an environment changes only in a process that is started, not in one that is forked."""
-SEED = bytes(range(32))
-"""Every filter of a stage hashes by this seed, so that runs can be compared."""
+SEED_FILE = bytes(range(32))
+"""Every filter of a stage has this in its `index.seed_file`, so that runs can be compared.
+`read_seed` makes the seed of the hash functions of it."""
 
 
 class Stage:
@@ -69,7 +70,7 @@ class Stage:
                 that one key.
         """
         seed_file = self.directory / "seed"
-        seed_file.write_bytes(SEED)
+        seed_file.write_bytes(SEED_FILE)
         own: dict[str, dict[str, Any]] = {
             "input": {"topic": self.input},
             "output": {

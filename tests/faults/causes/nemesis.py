@@ -40,6 +40,8 @@ DELETE_SECONDS = 30.0
 CLOSING_POINTS = tuple(p for p in POINTS if p.startswith("close."))
 AGEING_POINTS = tuple(p for p in POINTS if p.startswith(("window.", "changelog.", "forget.")))
 """Of an index that forgets."""
+RESTORING_POINTS = ("backup.begun", "backup.fetched", "backup.restored")
+BACKUP_POINTS = tuple(p for p in POINTS if p.startswith("backup."))
 RUN_POINTS = tuple(p for p in POINTS if p.startswith(("run.", "merge.")))
 RARE = 2
 """Windows begin and go seldom: who is to die there dies at the first or second."""
@@ -55,9 +57,11 @@ KINDS = {
     "live": tuple(p for p in POINTS if p.startswith(("batch.", "transaction.", "index."))),
     "runs": RUN_POINTS,
     "ageing": AGEING_POINTS,
+    "copying": BACKUP_POINTS,
 }
 SHARES = {
     "first": 0.2, "closing": 0.07, "freezing": 0.08, "live": 0.65, "runs": 1.6, "ageing": 5.0,
+    "copying": 1.0,
 }  # fmt: skip
 """A third of all kills is to be in the write or the merge of a run. Where an index forgets, most
 of those that are armed are to die of that."""
@@ -192,6 +196,8 @@ def is_met(point: str, life: Life, worker: Worker) -> bool:
     """Return whether *worker*, a filter of *life*, passes a kill point."""
     if point in RUN_POINTS:
         return life.stage.launch is small_runs.launch and worker.role != "edge"
+    if point in BACKUP_POINTS:
+        return life.backs_up and worker.state.exists() is (point not in RESTORING_POINTS)
     if point.startswith("forget."):
         return life.forgets
     return point not in AGEING_POINTS or life.retention.limited

@@ -17,7 +17,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from streamfilter.index.directory.opening import open_index, read_identity
 from streamfilter.model import Record
 from tests.faults.judging.expected import follow
 from tests.faults.judging.recording import Recording, digest
-from tests.truth.changelog import Failure, Place, windows_at
+from tests.truth.changelog import SEEDS_FROM, Failure, Place, windows_at
 from tests.truth.history import Expected, History
 from tests.truth.outputs import SHOWN, counted, difference
 from tests.truth.state import state_differences
@@ -56,15 +56,23 @@ def judge(recording: Recording, tasks: Mapping[int, History], *, whole: bool) ->
             follow(task, recording.changelog.get(number, []), recording.inputs)
         except Failure as error:
             return [Finding("D", "changelog", f"task {number}: {error}")]
-    expected = {at: each for task in tasks.values() for at, each in task.expected.items()}
+    expected = [task.expected for task in tasks.values()]
+    found = compare(recording, expected, whole=whole) or [*_cut(recording, tasks)]
+    return [*found, *unstable(recording)]
+
+
+def compare(
+    recording: Recording, parts: Sequence[Mapping[Place, Expected]], *, whole: bool
+) -> list[Finding]:
+    """Return what is wrong with the outputs; each of the *parts* is what one index says of them."""
+    expected = {at: each for part in parts for at, each in part.items() if at[0] < SEEDS_FROM}
     found = [*_unjudged(recording, expected)] if whole else []
     found += _counted(recording, expected)
     for place, partitions in recording.outputs.items():
         for records in partitions.values():
-            found += _compared(place, records, expected)
-    # Only right records have an order.
-    found = found or [*_ordered(recording, expected), *_cut(recording, tasks)]
-    return [*found, *_prefix(recording)]
+            for part in parts:
+                found += _compared(place, records, part)
+    return found or [*_ordered(recording, expected)]  # only right records have an order
 
 
 def _unjudged(recording: Recording, expected: Mapping[Place, Expected]) -> Iterator[Finding]:
@@ -83,7 +91,7 @@ def _counted(recording: Recording, expected: Mapping[Place, Expected]) -> Iterat
 def _compared(
     place: str, records: list[Record], expected: Mapping[Place, Expected]
 ) -> Iterator[Finding]:
-    by_key = {each.source.record.key: each for each in expected.values()}
+    by_key = {e.source.record.key: e for (p, _), e in expected.items() if p < SEEDS_FROM}
     for record in records:
         want = by_key.get(record.key)
         if want is not None and (wrong := difference(place, record, want, expected)):
@@ -111,7 +119,8 @@ def _cut(recording: Recording, tasks: Mapping[int, History]) -> Iterator[Finding
             yield Finding("D", "cut", f"changelog {number} begins at {begins}, not at {wanted}")
 
 
-def _prefix(recording: Recording) -> Iterator[Finding]:
+def unstable(recording: Recording) -> Iterator[Finding]:
+    """Yield what a reader saw, and what did not stay."""
     for (place, partition), seen in recording.seen.items():
         records = recording.outputs[place].get(partition, [])
         final = [(record.source.offset, digest(record)) for record in records]
