@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from deploy.local.node import free_ports
+from streamfilter import cli
 from streamfilter.config.configuration import Config
 from streamfilter.demo import running
 from streamfilter.demo.ledger import INPUT
@@ -158,11 +159,9 @@ def test_a_seed_gives_the_same_stories_and_verdicts_in_json_and_in_avro(demo):
 
 
 @pytest.mark.parametrize("address", ["9464", "localhost:", ":9464", "localhost:99999"])
-def test_a_wrong_address_is_refused(demo, address):
-    process = demo("--http", address)
-    told, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-    assert process.returncode == 64
-    assert "is not HOST:PORT, such as 127.0.0.1:9464" in told
+def test_a_wrong_address_is_refused(capsys, address):
+    assert cli.main(["demo", "--http", address]) == 64
+    assert "is not HOST:PORT, such as 127.0.0.1:9464" in capsys.readouterr().err
 
 
 def test_the_reason_why_a_run_ended_is_not_hidden_by_what_could_not_be_deleted(monkeypatch):

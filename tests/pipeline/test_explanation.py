@@ -101,7 +101,7 @@ def check_words(why: str, fate: Fate) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(kind=st.sampled_from(list(SKETCHERS)), given_=POLICIES, seed=st.integers(0, 10**6))
 def test_explain_says_what_the_filter_does_verdict_evidence_and_reason(kind, given_, seed):
     sketcher = SKETCHERS[kind]
@@ -151,7 +151,7 @@ def check_search(index, sketches, policy, decision):
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(kind=st.sampled_from(list(SKETCHERS)), given_=POLICIES, seed=st.integers(0, 10**6))
 def test_compare_says_what_the_filter_does_with_two_texts(kind, given_, seed):
     sketcher, policy = SKETCHERS[kind], policy_of(kind, given_)

@@ -2,9 +2,9 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from streamfilter.commands.bench import _save as save
 from streamfilter.stops import NoRoom
 from tests.filter.stories import lines_of, stories, write
 from tests.support.machine.disk import fill, small_file_system
+from tests.support.session.forge import Forge
 
 pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
 
@@ -30,11 +31,20 @@ SCARCE = 1 << 14
 needs_full_device = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 
 
-class Room:
-    """Files to work on, and a disk that can be filled."""
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a process ended, and what it said."""
 
-    def __init__(self, path: Path, disk: Path) -> None:
-        self.path, self.disk = path, disk
+    returncode: int
+    stderr: str
+
+
+class Room:
+    """Files to work on, a disk that can be filled, and the program."""
+
+    def __init__(self, path: Path, disk: Path, forge: Forge) -> None:
+        self.path, self.disk, self.forge = path, disk, forge
+        self.runs = 0
         self.input = write(path / "input.jsonl", lines_of(stories(DOCUMENTS)))
         self.seed = path / "seed"
         self.seed.write_bytes(b"a seed that tests share")
@@ -55,9 +65,20 @@ class Room:
                 known.add_many((f"d{n}", f"{TEXT} {n}") for n in range(KEPT))
         return path
 
+    def run(
+        self, *command: str | Path, output: Path = Path(os.devnull), **environment: str
+    ) -> Done:
+        """Run `streamfilter` with *command*."""
+        self.runs += 1
+        log = self.path / f"{self.runs}.log"
+        arguments = [*STREAMFILTER, *map(str, command)]
+        given = {"log": log, "output": output, "environment": {**os.environ, **environment}}
+        code = self.forge.launch(arguments, **given).wait(120)
+        return Done(code, log.read_text())
+
     def backup(self) -> Path:
         target = self.path / "backup"
-        run("backup", "--state", self.index(), "--to", target)
+        self.run("backup", "--state", self.index(), "--to", target)
         return target
 
     def of(self, verb: str) -> list[str | Path]:
@@ -83,19 +104,7 @@ ANSWERING = ("check", "plan", "two texts", "evaluate", "pairs", "filter", "query
              "check --index", "backup", "restore")  # fmt: skip
 
 
-def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run `streamfilter` with *command*; *options* as `subprocess.run` has them."""
-    arguments = [*STREAMFILTER, *map(str, command)]
-    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.run(arguments, text=True, timeout=120, check=False, **given)
-
-
-def run_into_full(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    with FULL.open("w") as full:
-        return run(*command, stdout=full)
-
-
-def is_told(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def is_told(done: Done, *words: str) -> None:
     """Fail unless *done* ended as temporary, without a traceback, and said *words*."""
     assert done.returncode == TEMPORARY, done.stderr
     assert "bug" not in done.stderr
@@ -106,8 +115,8 @@ def is_told(done: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    return Room(tmp_path, tmp_path / "disk")
+def room(tmp_path: Path, forge: Forge) -> Room:
+    return Room(tmp_path, tmp_path / "disk", forge)
 
 
 @pytest.fixture
@@ -123,7 +132,7 @@ def full(room: Room) -> Iterator[Path]:
 def test_an_answer_that_finds_no_room_is_reported_as_that(room, verb):
     if verb == "restore":
         room.backup()
-    is_told(run_into_full(*room.of(verb)), "standard output", "the work itself is done")
+    is_told(room.run(*room.of(verb), output=FULL), "standard output", "the work itself is done")
 
 
 def test_every_verb_answers_by_the_one_function_that_can_tell():
@@ -134,13 +143,13 @@ def test_every_verb_answers_by_the_one_function_that_can_tell():
 
 @needs_full_device
 @pytest.mark.parametrize("asked", [("--help",), ("--version",), ("filter", "--help")])
-def test_help_that_finds_no_room_is_reported_as_that(asked):
-    is_told(run_into_full(*asked))
+def test_help_that_finds_no_room_is_reported_as_that(room, asked):
+    is_told(room.run(*asked, output=FULL))
 
 
 @needs_full_device
 def test_filter_into_a_full_standard_output_publishes_nothing(room):
-    is_told(run_into_full(*room.filter(room.path, unique="-")), "standard output")
+    is_told(room.run(*room.filter(room.path, unique="-"), output=FULL), "standard output")
     assert not (room.path / "duplicates").exists()
 
 
@@ -148,46 +157,46 @@ def test_filter_onto_a_full_disk_leaves_the_outputs_as_they_were(room, full):
     (full / "ballast").unlink()
     (full / "unique").write_text("before\n")
     fill(full / "ballast")
-    done = run(*room.filter(full))
+    done = room.run(*room.filter(full))
     is_told(done, str(full), "the outputs are as they were", "run it again")
     assert (full / "unique").read_text() == "before\n"
     assert not list(full.glob("*.partial"))
     (full / "ballast").unlink()
-    assert run(*room.filter(full)).returncode == 0
+    assert room.run(*room.filter(full)).returncode == 0
 
 
 def test_filter_whose_state_is_on_a_full_disk_goes_on_when_it_is_run_again(room, full):
     whole = room.path / "whole"
     whole.mkdir()
-    assert run(*room.filter(whole)).returncode == 0
+    assert room.run(*room.filter(whole)).returncode == 0
     command = room.filter(room.path, "--state", full / "state")
     for left in (0, 1 << 13, 1 << 16, 1 << 17):
         fill(full / "ballast", leave=left)
-        done = run(*command, "--set", "batch.documents=20")
+        done = room.run(*command, "--set", "batch.documents=20")
         is_told(done, str(full / "state"), "the outputs are as they were", "run it again")
         assert not (room.path / "unique").exists()
     (full / "ballast").unlink()
-    assert run(*command).returncode == 0
+    assert room.run(*command).returncode == 0
     for name in ("unique", "duplicates"):
         assert (room.path / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_filter_without_a_state_whose_temporary_disk_is_full_says_which(room, full):
     fill(full / "ballast", leave=SCARCE)
-    done = run(*room.filter(room.path), env={**os.environ, "TMPDIR": str(full)})
+    done = room.run(*room.filter(room.path), TMPDIR=str(full))
     is_told(done, str(full), "TMPDIR")
 
 
 @pytest.mark.parametrize("verb", ["pairs", "evaluate"])
 def test_work_over_files_whose_temporary_disk_is_full_says_which(room, full, verb):
     fill(full / "ballast", leave=SCARCE)
-    done = run(*room.of(verb), env={**os.environ, "TMPDIR": str(full)})
+    done = room.run(*room.of(verb), TMPDIR=str(full))
     is_told(done, str(full), "TMPDIR")
 
 
 @pytest.mark.parametrize("verb", ["plan", "evaluate"])
 def test_a_picture_that_finds_no_room_is_reported_and_leaves_no_half(room, full, verb):
-    done = run(*room.of(verb), "--plot", full / "curve.svg")
+    done = room.run(*room.of(verb), "--plot", full / "curve.svg")
     is_told(done, str(full / "curve.svg"))
     assert not (full / "curve.svg").exists()
 
@@ -203,13 +212,15 @@ def test_figures_that_find_no_room_leave_those_that_were_there(full):
 
 
 def test_a_backup_or_a_restore_onto_a_full_disk_is_reported(room, full):
-    is_told(run("backup", "--state", room.index(), "--to", full / "copy"), str(full / "copy"))
-    is_told(run("restore", "--state", full / "state", "--from", room.backup()), str(full / "state"))
+    is_told(room.run("backup", "--state", room.index(), "--to", full / "copy"), str(full / "copy"))
+    is_told(
+        room.run("restore", "--state", full / "state", "--from", room.backup()), str(full / "state")
+    )
 
 
 @pytest.mark.parametrize("verb", ["query", "explain", "check --index"])
 def test_questions_to_an_index_whose_temporary_disk_is_full_are_reported(room, full, verb):
     fill(full / "ballast", leave=SCARCE)
-    done = run(*room.of(verb), env={**os.environ, "TMPDIR": str(full)})
+    done = room.run(*room.of(verb), TMPDIR=str(full))
     if done.returncode != 0:  # what needs no room is answered
         is_told(done, str(full))

@@ -91,7 +91,7 @@ FAULTS = (delete, empty, tear, flip, zero, lose_power)
 
 
 @pytest.mark.slow
-@short_and_long(12, 200)
+@short_and_long(6, 200)
 def test_whatever_happens_to_a_log_is_an_older_prefix_or_told(killed, tmp_path, trials):
     for number, rng in enumerate(trials.of("27, 29", "logs of an index", seed=SEED)):
         state = Path(shutil.copytree(rng.choice(killed), tmp_path / "state"))

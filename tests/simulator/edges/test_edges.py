@@ -7,7 +7,7 @@ from tests.simulator.edges.story import EdgeStory, run
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS
 from tests.truth.changelog import BATCH
 
-QUICK, SLOW = 20, 40
+QUICK, SLOW = 20, 30
 
 
 def failures(seeds: range) -> list[str]:

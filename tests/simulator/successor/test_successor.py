@@ -7,7 +7,7 @@ from streamfilter.tasks import restore, take_over
 from tests.simulator.story import Planted, run
 from tests.simulator.successor.story import SuccessorStory
 
-QUICK = 40
+QUICK = 20
 
 
 def test_each_record_is_judged_by_one_of_two_groups_in_any_story():

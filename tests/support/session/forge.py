@@ -87,14 +87,23 @@ class Forge:
         self._thread.join(ANSWER_SECONDS)
 
     def launch(
-        self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        output: Path | None = None,
     ) -> Forked:
-        """Fork a process for *command*: python, -m, streamfilter, and its arguments."""
+        """Fork a process for *command*: python, -m, streamfilter, and its arguments.
+
+        Its standard output goes into *output*, by default into the log, as its errors do.
+        """
         assert list(command[1:3]) == ["-m", "streamfilter"], command
         log.touch()  # as a started process has it at once
         ask = {
             "arguments": list(command[3:]),
             "log": str(log),
+            "output": str(output or log),
             "environment": dict(os.environ if environment is None else environment),
         }
         assert self._server.stdin is not None
@@ -178,9 +187,12 @@ def _run(ask: Mapping[str, Any], pipes: Sequence[int]) -> int:
     os.setsid()
     for pipe in pipes:
         os.close(pipe)
-    log = os.open(ask["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    log, output = (
+        os.open(ask[name], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        for name in ("log", "output")
+    )
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for target, source in ((0, nothing), (1, log), (2, log)):
+    for target, source in ((0, nothing), (1, output), (2, log)):
         os.dup2(source, target)
     os.environ.clear()
     os.environ.update(ask["environment"])
