@@ -73,22 +73,22 @@ def measured(paths: Iterable[Path]) -> House:
         house.files += 1
         house.lines += text.count("\n")
         house.folders[str(path.relative_to(ROOT).parent)] += 1
-        tree = ast.parse(text)
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(ast.parse(text)))
+        for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 size = (node.end_lineno or node.lineno) - node.lineno + 1
                 house.functions.append((size, f"{name}:{node.name}"))
             if isinstance(node, ast.ClassDef):
                 kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
                 house.methods[f"{name}:{node.name}"] = sum(isinstance(e, kinds) for e in node.body)
-        for block in (*comments_and_docstrings(tree, text), *printed(tree)):
+        for block in (*comments_and_docstrings(nodes, text), *printed(nodes)):
             house.sentences += [(words, name, line) for words, line in sentences(block)]
     return house
 
 
-def comments_and_docstrings(tree: ast.Module, text: str) -> Iterator[str]:
+def comments_and_docstrings(nodes: list[ast.AST], text: str) -> Iterator[str]:
     """Yield the prose of a Python file, without doctests and sections of arguments."""
-    for node in ast.walk(tree):
+    for node in nodes:
         body = getattr(node, "body", None)
         for each in body if isinstance(body, list) else []:
             value = each.value if isinstance(each, ast.Expr) else None
@@ -104,27 +104,25 @@ def comments_and_docstrings(tree: ast.Module, text: str) -> Iterator[str]:
             block = ""
 
 
-def printed(tree: ast.Module) -> Iterator[str]:
+def printed(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield the literals that a person may read: those of `PRINTED_WORDS` words or more."""
-    docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    left_out = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}  # docstrings
     split = {
         ast.unparse(node.value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute) and node.attr == "split"
     }
-    lists = {
+    left_out |= {
         id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in split
+        for node in nodes
+        if split and isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in split
     }
-    inside = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for part in node.values
+    strings = [each for each in nodes if isinstance(each, ast.Constant | ast.JoinedStr)]
+    left_out |= {
+        id(part) for each in strings if isinstance(each, ast.JoinedStr) for part in each.values
     }
-    for node in ast.walk(tree):
-        if id(node) in docstrings | inside | lists:
+    for node in strings:
+        if id(node) in left_out:
             continue
         text = ""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
