@@ -1,7 +1,7 @@
 """Reads the first or last records of a topic as a sample; it joins no group and changes nothing."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -96,10 +96,20 @@ def _records(
             config, clients.data_properties(config) | dict(properties or {})
         )
         try:
-            share = -(-count // max(1, len(read)))
+            partitions = [(each, n) for each in read for n in sorted(known[each].partitions)]
+            ends = [
+                consumer.get_watermark_offsets(TopicPartition(*each), CALL_SECONDS)
+                for each in partitions
+            ]
+            share = share_of([high - low for low, high in ends], count)
+            parts = [
+                (low, min(high, low + share)) if earliest else (max(low, high - share), high)
+                for low, high in ends
+            ]
             for each in read:
-                spots = sorted(known[each].partitions)
-                yield from _read(consumer, each, spots, share, earliest, renewed)
+                spots = {n: part for (its, n), part in zip(partitions, parts, strict=True)
+                         if its == each and part[0] < part[1]}  # fmt: skip
+                yield from _read(consumer, each, spots, renewed)
         finally:
             consumer.close()
 
@@ -111,13 +121,27 @@ def no_topic(key: str, topic: str, known: Iterable[str]) -> Problem:
     return Problem(key, f"the brokers show no topic {topic!r}", cure)
 
 
+def share_of(held: Sequence[int], count: int) -> int:
+    """Return how many records of each partition are *count* or a few more; *held*: theirs.
+
+    What a short partition lacks, the longer ones give. It is one at least.
+    """
+    for place, shortest in enumerate(sorted(held)):
+        share = max(1, -(-count // (len(held) - place)))
+        if share <= shortest:
+            return share
+        count -= shortest
+    return max(held, default=0)
+
+
 def _read(
-    consumer: Consumer, topic: str, partitions: list[int], count: int, earliest: bool, renewed: bool
+    consumer: Consumer, topic: str, spots: Mapping[int, tuple[int, int]], renewed: bool
 ) -> Iterator[Record]:
-    """Yield the records; it may take `READ_SECONDS`, or *renewed* for each record."""
-    share = -(-count // len(partitions))
-    open_ = {number: _ends(consumer, topic, number, share, earliest) for number in partitions}
-    open_ = {number: ends for number, ends in open_.items() if ends[0] < ends[1]}
+    """Yield the records from the first offset to before the last, of each partition of *spots*.
+
+    It may take `READ_SECONDS`, or *renewed* for each record.
+    """
+    open_ = dict(spots)
     consumer.assign([TopicPartition(topic, number, start) for number, (start, _) in open_.items()])
     deadline = time.monotonic() + READ_SECONDS
     while open_ and (left := deadline - time.monotonic()) > 0:
@@ -136,11 +160,3 @@ def _read(
             done = error is not None and error.code() == KafkaError._PARTITION_EOF
         if done:
             open_.pop(number, None)
-
-
-def _ends(
-    consumer: Consumer, topic: str, partition: int, count: int, earliest: bool
-) -> tuple[int, int]:
-    """Return the first offset of the *count* records to read, and the offset after the last."""
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), CALL_SECONDS)
-    return (low, min(high, low + count)) if earliest else (max(low, high - count), high)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter import cli
+from streamfilter.kafka.topic_sample import share_of
 from tests.support.stage import Stage
 from tests.support.topics import Input, produce
 
@@ -56,6 +57,18 @@ def test_some_broken_records_are_a_warning_and_a_share_that_would_pause_is_a_pro
     code, said, _ = checked(stage, capsys)
     assert code == 78, said
     assert "110 of the latest 200 records" in said
+
+
+def test_what_short_partitions_lack_the_longer_ones_give(embedded_stage, capsys):
+    """`init` and `check` looked at 67 of 200 records, as two of three partitions were empty."""
+    stage = embedded_stage(partitions=3)
+    filled(stage, 0, 300)  # without a key: all are in one partition
+    code, said, _ = checked(stage, capsys)
+    assert code == 78, said
+    assert "200 of the latest 200 records" in said
+    shares = {(300, 0, 0): 200, (9, 300, 40): 151, (0,): 0, (9, 9): 9, (300,) * 7: 29}
+    assert {held: share_of(held, 200) for held in shares} == shares
+    assert share_of([5, 5, 5], 1) == 1, "one of each partition at least"
 
 
 def test_a_scope_that_no_record_has_is_a_warning(stage, capsys):
