@@ -26,7 +26,7 @@ from streamfilter.process.limits import usable_cores
 from streamfilter.similarity.scheme import Scheme, pointers_of, scheme_of
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.statistics.shape import Shape
-from streamfilter.stops import ConfigError, MissingExtra, Problem
+from streamfilter.stops import ConfigError, Problem, of_extra
 from streamfilter.workers.crew import Crew
 
 if TYPE_CHECKING:
@@ -275,10 +275,8 @@ def telemetry_for(config: Config, metrics: Metrics) -> AbstractContextManager[ob
     """
     if config.otel.endpoint is None:
         return nullcontext()
-    try:
+    with of_extra("otel", "otel.endpoint"):
         from streamfilter.monitoring.otlp import Telemetry
-    except ModuleNotFoundError as error:
-        raise MissingExtra("otel.endpoint", needs=error.name, extra="otel") from None
     return Telemetry(config.otel.endpoint, metrics, config.kafka.group)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+import streamfilter
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.stops import ExitCode, Stop, no_room, starved
@@ -115,11 +116,11 @@ class Verbs(click.Group):
 
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the version and end, if that is *asked*."""
+    """Print the version and what signs texts here, and end; the first line is for scripts."""
     if asked:
-        from streamfilter.commands.version import version
+        from streamfilter.similarity.kernel.choice import choice
 
-        click.echo(version())
+        click.echo(f"streamfilter, version {streamfilter.__version__}\nsigning: {choice()}")
         context.exit()
 
 
@@ -142,7 +143,9 @@ def group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
-    _collect_seldom()
+    gc.set_threshold(*COLLECT_EVERY)
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)  # no collection at exit: saves a tenth of a second
     # A pydantic plugin of another installed package would see the configuration with its secrets.
     # The search for plugins also reads the metadata of all packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -183,13 +186,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         _report_bug()
         return ExitCode.BUG
     return code if isinstance(code, int) else ExitCode.OK
-
-
-def _collect_seldom() -> None:
-    """Make the garbage collector search for cycles seldom, and not at start or exit."""
-    gc.set_threshold(*COLLECT_EVERY)
-    atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)  # no collection at exit: saves a tenth of a second
 
 
 def _no_thread(error: BaseException) -> ExitCode:

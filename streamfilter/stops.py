@@ -6,7 +6,8 @@ process on purpose: `cli.main` prints the message and returns the code. Any othe
 """
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -84,6 +85,16 @@ class MissingExtra(Stop):
             f"{what} needs {needs}, which is not installed\n"
             f"    cure: pip install 'streamfilter[{extra}]'"
         )
+
+
+@contextmanager
+def of_extra(extra: str, what: str, *, needs: str | None = None) -> Iterator[None]:
+    """Import a library of an *extra* inside the block; raise `MissingExtra` if it is not there."""
+    try:
+        yield
+    except ImportError as error:
+        library = needs or (error.name or extra).partition(".")[0]
+        raise MissingExtra(what, needs=library, extra=extra) from None
 
 
 class SchemeMismatch(Stop):

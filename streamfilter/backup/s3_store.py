@@ -22,7 +22,7 @@ from streamfilter.backup.stores import (
     StoreUnreachable,
 )
 from streamfilter.index.errors import IndexFault
-from streamfilter.stops import MissingExtra
+from streamfilter.stops import of_extra
 
 PART = 8 * BLOCK  # bytes of one request; two of them are held in memory at most
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 10, 60, 3
@@ -40,10 +40,8 @@ class S3Store:
 
     def __init__(self, target: str) -> None:
         """Connect to nothing yet; raise `MissingExtra` if s3fs is not installed."""
-        try:
+        with of_extra("s3", target):
             from s3fs import S3FileSystem
-        except ImportError as error:
-            raise MissingExtra(target, needs=error.name, extra="s3") from None
         self.where, self._root = target.rstrip("/"), target.removeprefix("s3://").rstrip("/")
         settings = {
             "connect_timeout": CONNECT_SECONDS,

@@ -67,7 +67,11 @@ def run(options: Options) -> BenchResult:
     return BenchResult(
         tables, list(_checks(options)), list(_targets(speeds, against)),
         settings={"bands": BANDS, "rows": ROWS, "slots": 128, "batch": BATCH_DOCUMENTS},
-        notes=_notes(options),
+        notes=[
+            "seconds are processor seconds of all threads; a megabyte has 10^6 bytes",
+            f"signed by: {choice()}",
+            *options.rivals.notes,
+        ],
     )  # fmt: skip
 
 
@@ -193,8 +197,3 @@ def _label(row: Row) -> tuple[object, object, object]:
 def _median(cell: object) -> float:
     assert isinstance(cell, Measured)
     return cell.median
-
-
-def _notes(options: Options) -> list[str]:
-    own = "seconds are processor seconds of all threads; a megabyte has 10^6 bytes"
-    return [own, f"signed by: {choice()}", *options.rivals.notes]

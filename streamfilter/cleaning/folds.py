@@ -39,12 +39,9 @@ def _name(character: str) -> str:
     return unicodedata.name(character, "")
 
 
-def _is_point(character: str) -> bool:
-    return unicodedata.category(character) == "Mn" and _name(character).startswith(_POINTED)
-
-
 def _without_marks(character: str) -> str:
-    if ord(character) in _COMBINING or _is_point(character):
+    point = unicodedata.category(character) == "Mn" and _name(character).startswith(_POINTED)
+    if ord(character) in _COMBINING or point:
         return ""
     if character in "ёЁ":
         return "е" if character == "ё" else "Е"

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from streamfilter.cleaning.lines import without_surrogates
-from streamfilter.stops import MissingExtra
+from streamfilter.stops import of_extra
 
 UNSEEN = frozenset({"script", "style", "template", "noscript", "title", "svg", "iframe", "object"})
 """Elements whose text is not part of the page's text."""
@@ -32,10 +32,8 @@ PIECE = 4_096  # characters that are fed at once; a piece ends before its last t
 
 def html_step() -> Callable[[str], str]:
     """Return the step that makes of HTML the text that a browser shows, or raise `MissingExtra`."""
-    try:
+    with of_extra("html", "similarity.normalise.html"):
         from lxml.etree import HTMLParser
-    except ImportError as error:
-        raise MissingExtra("similarity.normalise.html", needs=error.name, extra="html") from None
 
     def plain_text(text: str) -> str:
         if not MARKUP.search(text):

@@ -17,7 +17,7 @@ from itertools import chain, product
 from typing import Any
 
 from streamfilter.cleaning.lines import without_surrogates
-from streamfilter.stops import MissingExtra
+from streamfilter.stops import of_extra
 
 PARAMETERS = (
     "utm_*", "mtm_*", "pk_*", "piwik_*", "matomo_*", "hsa_*", "oly_*", "vero_*", "_hs*", "__hs*",
@@ -180,11 +180,8 @@ def _user_step(pattern: str, replacement: str) -> Step:
 
     RE2 takes linear time for every pattern and every text. `re` may take exponential time.
     """
-    try:
+    with of_extra("patterns", "a pattern of similarity.normalise.mask"):
         import re2
-    except ImportError as error:
-        what = "a pattern of similarity.normalise.mask"
-        raise MissingExtra(what, needs=error.name, extra="patterns") from None
     if len(pattern) > PATTERN_MAX or len(replacement) > REPLACEMENT_MAX:
         raise ValueError(
             f"a pattern has at most {PATTERN_MAX} characters and its 'as' {REPLACEMENT_MAX}"

@@ -197,7 +197,9 @@ class EdgeStart:
         if verdicts:
             source.assign(verdicts)
         while waits := [
-            p for p in verdicts if p not in found or not known.keys() | _read(source, last) >= {p}
+            p
+            for p in verdicts
+            if p not in found or not (p in known or source.reached().get(p, -1) >= last[p])
         ]:
             for record in source.consume(MESSAGES_MAX, FIRST_SECONDS):
                 p, value = record.source.number, record.value or b""
@@ -238,8 +240,3 @@ class EdgeStart:
         return start_checks.refuse_lost_input(
             plan.names, inputs, earliest, latest, accept=plan.accept_positions
         )
-
-
-def _read(source: RecordSource, last: Positions) -> set[int]:
-    """Return the partitions that were read up to their *last* offset."""
-    return {p for p, offset in source.reached().items() if offset >= last[p]}

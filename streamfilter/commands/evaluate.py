@@ -106,7 +106,12 @@ def command(
             seed = seed_of(others, config)
             found = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
         else:
-            run = _topics_run(config) if topics else _files_run(config, inputs, others)
+            if topics:
+                from streamfilter.kafka import output_reader  # Kafka's client is large
+
+                run = output_reader.read_run(config, reader_for(config))
+            else:
+                run = _files_run(config, inputs, others)
             found = Evaluation(evaluate(run, read_truth(pairs), **shares), None)
             for note in () if found.report.sound else run.notes:
                 standard.say(note)
@@ -139,12 +144,6 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
     check_read_again(inputs, who="evaluate --pairs without a run's outputs")
     with over_files("filtering", inputs) as advanced:
         return run_now(config, inputs, seed=seed_of(others, config), advanced=advanced)
-
-
-def _topics_run(config: Config) -> Run:
-    from streamfilter.kafka.output_reader import read_run as read_topics  # Kafka's client is large
-
-    return read_topics(config, reader_for(config))
 
 
 def _picture(found: Evaluation, *, format: str) -> bytes:

@@ -90,7 +90,9 @@ def command(
     metrics = Metrics(health)
     showcase = _showcase_for(config)
     questions = Questions.of(files, overrides, query_tokens(config))
-    pages = Pages(health, metrics, showcase, _shown_of(config), questions)
+    texts, threshold = config.http.show_payloads, config.similarity.threshold
+    shown = Shown(config.input.name, config.kafka.group, threshold, config.output.mode, texts)
+    pages = Pages(health, metrics, showcase, shown, questions)
     signals = Interruption()
     stalled = partial(metrics.count, "stalls_total")
     http, exit_after = config.http, config.http.exit_after.total_seconds()
@@ -131,8 +133,3 @@ def _showcase_for(config: Config) -> Showcase:
         return reading.text if isinstance(reading, Document) else None
 
     return Showcase(text_of)
-
-
-def _shown_of(config: Config) -> Shown:
-    where, threshold = (config.input.name, config.kafka.group), config.similarity.threshold
-    return Shown(*where, threshold, config.output.mode, config.http.show_payloads)

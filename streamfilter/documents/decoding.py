@@ -17,7 +17,7 @@ from streamfilter.documents.codecs.outline import Outline
 from streamfilter.documents.codecs.schemas import Broken, Schema, Schemas
 from streamfilter.documents.fields.pointers import Path, Unreadable
 from streamfilter.model import ErrorCode, Headers
-from streamfilter.stops import ConfigError, MissingExtra, Problem
+from streamfilter.stops import ConfigError, Problem, of_extra
 
 Decoder = Callable[[bytes, Headers], Any]
 """Decodes a record's value and headers to objects, arrays, strings and numbers.
@@ -73,7 +73,5 @@ def outlines_of(format: str, schema: Schema) -> list[Outline]:
 
 
 def _module(format: str) -> ModuleType:
-    try:
+    with of_extra(format, f"input.format {format}", needs=format):
         return import_module(f"{formats.__name__}.{format}")
-    except ModuleNotFoundError:
-        raise MissingExtra(f"input.format {format}", needs=format, extra=format) from None

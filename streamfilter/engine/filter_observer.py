@@ -77,11 +77,12 @@ class FilterObserver:
     def moved(self, moved: Moved, applied: Applied) -> None:
         """Count a batch, after its commit and its write to the index."""
         judgement, records = moved.decided.judgement, moved.decided.prepared.records
+        name = self._topic_name
         self.process.committed(records)
         outcomes = moved.decided.outcomes if self._forwards else ()
         report = BatchReport.of(
             outcomes,
-            by_topic=self._by_topic(moved),
+            by_topic={} if name is None else by_topic(records, moved.decided.outcomes, name),
             counts=[judgement.counts] if judgement else (),
             produced=self._by_destination(moved),
             consumed_bytes=sum(len(record.value or b"") for record in records),
@@ -104,10 +105,6 @@ class FilterObserver:
 
     def audited(self, found: Round) -> None:
         self._metrics.audited(found)
-
-    def _by_topic(self, moved: Moved) -> Mapping[str, Mapping[str, int]]:
-        records, outcomes = moved.decided.prepared.records, moved.decided.outcomes
-        return {} if self._topic_name is None else by_topic(records, outcomes, self._topic_name)
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
         counts = Counter[str](changelog=len(moved.changelog))

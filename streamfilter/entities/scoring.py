@@ -38,7 +38,7 @@ from streamfilter.entities.kinds import KINDS, LOCAL_DIGITS
 from streamfilter.entities.lists import GENERATIONS, NICKNAMES
 from streamfilter.similarity.columns import F64, I64
 from streamfilter.similarity.exact import Compared
-from streamfilter.stops import MissingExtra
+from streamfilter.stops import of_extra
 
 
 def score(rules: FieldRules, mine: Sequence[str], theirs: Sequence[str]) -> float:
@@ -176,11 +176,8 @@ def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[
 
 def require_library() -> None:
     """Raise `MissingExtra` if the library that compares fields is not installed."""
-    try:
+    with of_extra("records", "input.format: fields"):
         import rapidfuzz  # noqa: F401
-    except ModuleNotFoundError:
-        what = "input.format: fields"
-        raise MissingExtra(what, needs="rapidfuzz", extra="records") from None
 
 
 def points_of(one: Sequence[str], other: Sequence[str], kind: str) -> F64:

@@ -29,10 +29,10 @@ from streamfilter.stops import (
     BrokenInput,
     ConfigError,
     ExitCode,
-    MissingExtra,
     Problem,
     SchemeMismatch,
     Stop,
+    of_extra,
 )
 
 LINES = "lines"
@@ -93,11 +93,8 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
 
 def module_of(format: str, path: str) -> ModuleType:
     """Return the module of a format of rows, for *path*; raise `MissingExtra` without its extra."""
-    try:
+    with of_extra(format, f"{path}: a file of format {format}"):
         return import_module(f"streamfilter.files.formats.{format}")
-    except ModuleNotFoundError as error:
-        what = f"{path}: a file of format {format}"
-        raise MissingExtra(what, needs=(error.name or format).split(".")[0], extra=format) from None
 
 
 @contextmanager

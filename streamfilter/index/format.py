@@ -108,7 +108,8 @@ def encode_documents(documents: Documents) -> list[bytes]:
     }
     fixed = np.zeros(len(documents), _layout(contents.widths))
     for name, column in columns.items():
-        _require_fits(name, column)
+        if len(column) and (column.min() < 0 or column.max() > _LIMITS[name]):
+            raise FormatError(f"{name} must lie in 0..{_LIMITS[name]}")
         fixed[name] = column & _EARLY if name == "batch" else column
     late = documents.batches > _EARLY
     fixed["n_tokens"] |= np.where(late, LATE, 0).astype("<u2")
@@ -142,11 +143,6 @@ def _encoded_ids(ids: Sequence[str]) -> list[bytes]:
         return [text.encode() for text in ids]
     except UnicodeEncodeError as error:
         raise FormatError(f"an id is not valid Unicode: {error.reason}") from error
-
-
-def _require_fits(name: str, column: NDArray[np.int64]) -> None:
-    if len(column) and (column.min() < 0 or column.max() > _LIMITS[name]):
-        raise FormatError(f"{name} must lie in 0..{_LIMITS[name]}")
 
 
 def decode_documents(ordinals: I64, values: Sequence[bytes], widths: Widths) -> Documents:

@@ -13,15 +13,13 @@ from streamfilter.assembly import sketcher_for
 from streamfilter.cluster.edge import Edge, OneEdge
 from streamfilter.cluster.edge_start import EdgeParts
 from streamfilter.cluster.waiting import PendingLimits
-from streamfilter.config.configuration import Config
 from streamfilter.engine import start_checks
 from streamfilter.engine.batches.inputs import Inputs
-from streamfilter.index.directory.identity import Identity, decode_identity
+from streamfilter.index.directory.identity import decode_identity
 from streamfilter.kafka.brokers.partition_counts import SecondTopic
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.task_factory import TaskFactory, joined, reach_of, watching
 from streamfilter.process.health import instance
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks.service import Service
 
 LOST = -1
@@ -80,11 +78,6 @@ class KafkaSigner:
                 producer.close()
 
 
-def edge_name(config: Config) -> str:
-    """Return the name of this edge: that of its static member, or of its process."""
-    return config.kafka.properties("consumer").get("group.instance.id") or instance()
-
-
 def edge_service(factory: TaskFactory, *, accept_positions: bool) -> Service:
     """Return the service of an edge; it joins the edges' group here."""
     config, observer = factory.config, factory.observer.process
@@ -118,9 +111,9 @@ def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, acc
     verdicts = replace(topics, inputs=Inputs(config.verdicts_topic))
     source = factory.source(verdicts, group)
     beside = SecondTopic(config.input.topic, lambda positions: edge.beside(positions))
-    sink = factory.sink(
-        replace(verdicts, beside=beside), changelog, f"{config.edge_group}.{edge_name(config)}"
-    )
+    name = config.kafka.properties("consumer").get("group.instance.id") or instance()
+    name = f"{config.edge_group}.{name}"
+    sink = factory.sink(replace(verdicts, beside=beside), changelog, name)
     parts = factory.parts(plan, factory.source(topics, group), sink, changelog, membership.member)
     memory, metrics = config.memory, factory.observer.process.metrics
     edge = Edge(
@@ -132,7 +125,7 @@ def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, acc
             signer=signer,
             owned=lambda: membership.owned,
             identity_of=lambda encoded: decode_identity(encoded, seed=factory.seed),
-            sketcher_of=lambda identity: _sketcher(config, identity),
+            sketcher_of=lambda identity: sketcher_for(config.scheme(), seed=identity.seed),
             topic=config.verdicts_topic,
             counted=lambda name, count: metrics.count(name, by=count),
             shown=lambda name, number: metrics.set(**{name: number}),
@@ -169,7 +162,3 @@ def refuse_unforwarded(factory: TaskFactory) -> None:
             "--role",
             config.kafka.group,
         )
-
-
-def _sketcher(config: Config, identity: Identity) -> Sketcher:
-    return sketcher_for(config.scheme(), seed=identity.seed)

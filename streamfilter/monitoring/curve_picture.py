@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamfilter.monitoring.colours import SERIES
-from streamfilter.stops import MissingExtra
+from streamfilter.stops import of_extra
 
 FORMATS = ("svg", "png", "pdf")
 SETTINGS: dict[Any, Any] = {
@@ -29,10 +29,8 @@ def require_matplotlib() -> None:
 
     Raises `MissingExtra`: matplotlib is not installed.
     """
-    try:
+    with of_extra("plot", "--plot"):
         import matplotlib  # noqa: F401 (large: imported only where a picture is drawn)
-    except ModuleNotFoundError:
-        raise MissingExtra("--plot", needs="matplotlib", extra="plot") from None
     # At its first import it logs that it has listed the fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
 

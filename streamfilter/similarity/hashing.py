@@ -168,7 +168,9 @@ class SpanHasher:
     def _with_long(self, buffer: bytes, starts: I64, lengths: I64, hashes: U64, rows: Rows) -> U64:
         """Put the hashes of the spans in *rows* into *hashes*, and return it."""
         for row in rows.tolist():
-            hashes[row] = self._long(buffer, starts[row], lengths[row])
+            state = self._keyed.copy()
+            state.update(memoryview(buffer)[starts[row] : starts[row] + lengths[row]])
+            hashes[row] = int.from_bytes(state.digest(), "little")
         return hashes
 
     def _of_words(self, view: U64, starts: I64, lengths: I64, count: int) -> U64:
@@ -176,9 +178,3 @@ class SpanHasher:
         columns = [view[starts + WORD * i] for i in range(count)]
         columns[-1] &= MASKS[lengths - WORD * (count - 1)]
         return self._multilinear(columns, self._starts[lengths])
-
-    def _long(self, buffer: bytes, start: int, length: int) -> int:
-        """Hash a span of any length."""
-        state = self._keyed.copy()
-        state.update(memoryview(buffer)[start : start + length])
-        return int.from_bytes(state.digest(), "little")

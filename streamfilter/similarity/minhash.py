@@ -70,7 +70,10 @@ class MinHasher:
             )
         )
         if made is not None:
-            if len(left := self._still_open(made, sizes)):
+            # The kernel leaves slots of large sets of a few tokens open.
+            large = np.flatnonzero(sizes > REPEATING)
+            left = large[made[large].max(axis=1, initial=0) == EMPTY]
+            if len(left):
                 self._fill_open(tokens, starts, made, left)
             return made
         signatures = np.full((len(sizes), self.slots), EMPTY, np.uint32)
@@ -93,11 +96,6 @@ class MinHasher:
                 chosen, cells, open_sets = chosen[kept], cells[kept], left
         self._fill_open(tokens, starts, signatures, left)
         return signatures
-
-    def _still_open(self, signatures: U32, sizes: I64) -> I64:
-        """Return the sets whose slots the kernel left open: large ones of a few tokens."""
-        large: I64 = np.flatnonzero(sizes > REPEATING)
-        return np.asarray(large[signatures[large].max(axis=1, initial=0) == EMPTY], np.int64)
 
     def _fill_open(self, tokens: U64, starts: I64, signatures: U32, left: I64) -> None:
         """Give the open slots of the sets *left* their values, after all rounds."""

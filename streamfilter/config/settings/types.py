@@ -6,7 +6,7 @@ spelling back, so that a printed configuration can be read again.
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import unquote
 
 from pydantic import (
@@ -95,11 +95,6 @@ def parse_retention(value: object) -> timedelta | None:
     if not RETENTION_MIN <= kept <= RETENTION_MAX:
         raise ValueError("expected unlimited, or a duration between 1s and 36500d, such as 30d")
     return kept
-
-
-def format_retention(value: timedelta | None) -> str:
-    """Return what `parse_retention` reads."""
-    return UNLIMITED if value is None else format_duration(value)
 
 
 def parse_size(value: object) -> int:
@@ -225,10 +220,6 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _as_written(value: tuple[str, ...]) -> str | list[str]:
-    return value[0] if len(value) == 1 else list(value)
-
-
 def hide_secrets(value: object) -> object:
     """Wrap the values of secret librdkafka properties, so that nothing prints them by accident."""
     if value is None:
@@ -241,10 +232,6 @@ def hide_secrets(value: object) -> object:
         else plain
         for name, plain in value.items()
     }
-
-
-def _plain_property(value: Any) -> Any:
-    return str(value) if isinstance(value, SecretStr) else value
 
 
 def _spelled(pattern: re.Pattern[str], *others: dict[str, object]) -> WithJsonSchema:
@@ -262,7 +249,9 @@ Duration = Annotated[
 Retention = Annotated[
     timedelta | None,
     BeforeValidator(parse_retention),
-    PlainSerializer(format_retention, return_type=str),
+    PlainSerializer(
+        lambda value: UNLIMITED if value is None else format_duration(value), return_type=str
+    ),
     _spelled(_DURATION, {"enum": [UNLIMITED, None]}),
 ]
 Size = Annotated[
@@ -290,7 +279,7 @@ _TEXT = {"type": "string", "pattern": "^(/.*|value)$"}
 Texts = Annotated[
     tuple[Annotated[str, AfterValidator(check_text)], ...],
     BeforeValidator(_as_list),
-    PlainSerializer(_as_written),
+    PlainSerializer(lambda texts: texts[0] if len(texts) == 1 else list(texts)),
     WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
 ]
 """One place of a text, or a list of them."""
@@ -303,7 +292,9 @@ Property = bool | int | float | str | SecretStr
 Properties = Annotated[
     dict[str, Property],
     BeforeValidator(hide_secrets),
-    PlainSerializer(lambda value: {name: _plain_property(v) for name, v in value.items()}),
+    PlainSerializer(
+        lambda value: {n: str(v) if isinstance(v, SecretStr) else v for n, v in value.items()}
+    ),
     WithJsonSchema(
         {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
     ),

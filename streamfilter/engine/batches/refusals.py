@@ -51,12 +51,6 @@ class Item:
         """Return topic and partition; the changelog has an empty name, and is sent last."""
         return (self.out.topic, self.out.partition) if isinstance(self.out, Outgoing) else ("", 0)
 
-    @property
-    def bears_our_time(self) -> bool:
-        """Return whether its timestamp is from our own clock, not from an input record."""
-        # librdkafka reads 0 as "no timestamp".
-        return isinstance(self.out, bytes) or self.out.timestamp <= 0
-
 
 def place_of(source: Source | None) -> Place | None:
     return None if source is None else (source.number, source.offset)
@@ -123,7 +117,9 @@ class Refusals:
 
     def _refuse(self, item: Item, blame: Blame, *, letter: bool) -> None:
         topic, place, reason = item.destination[0] or "the changelog", item.place, blame.reason
-        if blame.for_time and item.bears_our_time:
+        # Our own clock's time: librdkafka reads 0 as "no timestamp".
+        ours = isinstance(item.out, bytes) or item.out.timestamp <= 0
+        if blame.for_time and ours:
             raise Temporary(
                 f"{topic} refuses the present time of this host: {reason}\n"
                 "    ways out: mend this host's clock, if it differs from the brokers'; or look at "

@@ -35,7 +35,7 @@ from streamfilter.files.formats.lines import InputFile
 from streamfilter.files.formats.protocol import Input, check_columns
 from streamfilter.files.outputs import OutputFile
 from streamfilter.model import ErrorCode, Malformed, Record, Source
-from streamfilter.stops import BrokenInput, ExitCode, Stop
+from streamfilter.stops import BrokenInput, of_extra
 
 CRC_BYTES = 4
 SIZE_BYTES_MAX = 5
@@ -48,7 +48,8 @@ def codec(name: str, path: str) -> Codec:
     if name == "null":
         return lambda data, limit: data, lambda data: data
     if name == "snappy":
-        library = _pyarrow(path)
+        with of_extra("parquet", f"{path}: a file that is packed by snappy"):
+            import pyarrow as library
         return partial(_from_snappy, library), partial(_to_snappy, library)
     if name not in _PACKINGS:
         raise BrokenInput(
@@ -59,23 +60,6 @@ def codec(name: str, path: str) -> Codec:
     if packing is ZSTANDARD:
         zstandard()
     return partial(unpack, packing), pack
-
-
-def _deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return packer.compress(data) + packer.flush()
-
-
-def _pyarrow(path: str) -> Any:
-    try:
-        import pyarrow
-    except ModuleNotFoundError:
-        raise Stop(
-            f"{path} is packed by snappy, which needs pyarrow, and that is not installed\n"
-            "    cure: pip install 'streamfilter[parquet]'",
-            exit_code=ExitCode.USAGE,
-        ) from None
-    return pyarrow
 
 
 def _from_snappy(pyarrow: Any, data: bytes, limit: int) -> bytes:
@@ -103,7 +87,7 @@ def _to_snappy(pyarrow: Any, data: bytes) -> bytes:
 
 
 _PACKINGS: dict[str, tuple[Packing, Callable[[bytes], bytes]]] = {
-    "deflate": (DEFLATE, _deflated),
+    "deflate": (DEFLATE, partial(zlib.compress, wbits=-zlib.MAX_WBITS)),
     "bzip2": (BZIP2, bz2.compress),
     "xz": (XZ, lzma.compress),
     "zstandard": (ZSTANDARD, lambda data: zstandard().ZstdCompressor().compress(data)),

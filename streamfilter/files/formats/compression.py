@@ -14,7 +14,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any
 
-from streamfilter.stops import BrokenInput, ExitCode, Stop
+from streamfilter.stops import BrokenInput, of_extra
 
 PIECE_BYTES = 1 << 17  # bytes that are unpacked at a time
 MEMORY_BYTES_MAX = 1 << 27  # of an unpacker; the strongest presets need 65 and 128 MiB
@@ -79,14 +79,8 @@ class _Zstandard:
 
 def zstandard() -> Any:
     """Return the Zstandard library, or raise `Stop` (usage) with the cure."""
-    try:
+    with of_extra("zstd", "Zstandard (.zst)"):
         import zstandard
-    except ModuleNotFoundError:
-        raise Stop(
-            "Zstandard (.zst) needs zstandard, which is not installed\n"
-            "    cure: pip install 'streamfilter[zstd]'",
-            exit_code=ExitCode.USAGE,
-        ) from None
     return zstandard
 
 

@@ -138,13 +138,15 @@ class Finding:
             case Fate.CONTAINED:
                 return f"{self._contained()}; {self._compared()}"
             case Fate.DIFFERS:
+                subject = f"the {'values of ' * self.subject.startswith('/')}{self.subject}"
                 return (
-                    f"{self._subject()} differ (verify.agree_on); by the signatures' estimate the "
+                    f"{subject} differ (verify.agree_on); by the signatures' estimate the "
                     f"similarity is {self.similarity:.4f}"
                 )
             case Fate.TOO_OLD:
+                within = timedelta(seconds=(self.policy.within or 0) // 1_000)  # no fraction
                 return (
-                    f"it arrived more than verify.within ({_days(self.policy.within)}) before; "
+                    f"it arrived more than verify.within ({within}) before; "
                     f"the similarity is {self.similarity:.4f}"
                 )
             case Fate.HOPELESS:
@@ -174,9 +176,6 @@ class Finding:
             said += f"; {self._contained()}"
         return said
 
-    def _subject(self) -> str:
-        return f"the {'values of ' * self.subject.startswith('/')}{self.subject}"
-
     def _in_words(self) -> tuple[str, str]:
         return self.policy.comparer.in_words(self.policy.limit, self.similarity, self.wanted)
 
@@ -191,11 +190,6 @@ class Finding:
 
 def _name(places: I64 | None, pair: int, names: Sequence[str]) -> str:
     return names[places[pair]] if places is not None and places[pair] >= 0 else ""
-
-
-def _days(milliseconds: int | None) -> str:
-    """Return a time without the fraction of a second: ``3 days, 0:00:00``."""
-    return str(timedelta(seconds=(milliseconds or 0) // 1_000))
 
 
 @dataclass(frozen=True, slots=True)

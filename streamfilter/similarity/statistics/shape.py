@@ -56,7 +56,8 @@ class Shape:
     def probability(self, similarity: float) -> float:
         """Return the chance that a pair of *similarity* becomes a candidate."""
         if self.layout == "random":
-            return _random(similarity, self.bands, self.rows, self.slots)
+            shape = {"bands": self.bands, "rows": self.rows, "slots": self.slots}
+            return random_probability(similarity, **shape)
         return collision_probability(similarity, bands=self.bands, rows=self.rows)
 
     def cut(self, similarity: float) -> str:
@@ -97,11 +98,6 @@ class Shape:
 def jaccard_of_contained(containment: float, ratio: float = CONTAINED_RATIO) -> float:
     """Return the similarity of a text to one *ratio* times its size that contains so much of it."""
     return containment / (1.0 + max(ratio, 1.0) - containment)
-
-
-@lru_cache(maxsize=4_096)
-def _random(similarity: float, bands: int, rows: int, slots: int) -> float:
-    return random_probability(similarity, bands=bands, rows=rows, slots=slots)
 
 
 @lru_cache(maxsize=64)  # a command asks for the same plan in several places
@@ -177,6 +173,7 @@ def mean(curve: Callable[[float], float], low: float, high: float, *, steps: int
     return sum(w * p for w, p in zip(weights, points, strict=True)) / (3 * steps)
 
 
+@lru_cache(maxsize=4_096)
 def random_probability(similarity: float, *, bands: int, rows: int, slots: int) -> float:
     """Return the probability that a pair shares one of *bands* keys of random slots.
 

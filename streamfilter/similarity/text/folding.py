@@ -8,7 +8,6 @@ That is exact: a space composes with nothing, and no mark moves across it.
 """
 
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -110,14 +109,11 @@ class Folding:
         """Work out one page of the table."""
         first = page << 8
         characters = "".join(map(chr, range(first, first + 256)))
-        if page in PLAIN_PAGES and self._is_plain(characters):
+        plain = page in PLAIN_PAGES and characters.isalpha()
+        if plain and self.text(characters) == characters:  # nothing ever happens to these letters
             self.table[first : first + 256] = np.arange(first, first + 256)
         else:
             self.table[first : first + 256] = [self._value(c) for c in characters]
-
-    def _is_plain(self, characters: str) -> bool:
-        """Return True if nothing happens to these letters, whatever stands beside them."""
-        return characters.isalpha() and self.text(characters) == characters
 
     def _value(self, character: str) -> int:
         if self._how.invisible and is_invisible(character):
@@ -185,13 +181,9 @@ def _has_mark(text: str) -> bool:
 def _composing() -> frozenset[str]:
     """Return all characters that may compose with the one before them."""
     found = set(map(chr, chain(range(0x1161, 0x1176), range(0x11A8, 0x11C3))))  # Hangul
-    for decomposed in filter(None, map(unicodedata.decomposition, map(chr, _assigned()))):
+    places = chain(range(0xAC00), range(0xF900, 0x20000))  # no others decompose into two
+    for decomposed in filter(None, map(unicodedata.decomposition, map(chr, places))):
         parts = decomposed.split()
         if len(parts) == 2 and not parts[0].startswith("<"):
             found.add(chr(int(parts[1], 16)))
     return frozenset(found)
-
-
-def _assigned() -> Iterable[int]:
-    """Return the planes in which characters with a decomposition of two can stand."""
-    return chain(range(0xAC00), range(0xF900, 0x20000))
