@@ -30,25 +30,6 @@ from streamfilter.stops import ConfigError, Problem
 SHINGLES = 170  # of a document of 1 kB
 RATE_MAX, SIZE_MAX, SHINGLES_MAX = 1e9, 1 << 30, 1 << 30
 DOCUMENTS_MAX = 10**15
-Spread = list[tuple[float, float]]
-
-
-def spread_of(_context: click.Context, _option: click.Parameter, value: str | None) -> Spread:
-    """Read ``similarity:number,...``, such as ``0.1:1000000,0.5:20``.
-
-    Raises `click.BadParameter`: it is none.
-    """
-    spread: Spread = []
-    for part in value.split(",") if value else ():
-        similarity, _, number = part.partition(":")
-        try:
-            pair = float(similarity), float(number)
-        except ValueError:
-            pair = -1.0, -1.0
-        if not (0 <= pair[0] <= 1 and pair[1] >= 0):
-            raise click.BadParameter(f"{part!r} is no similarity:number; write 0.1:1000000,0.5:20")
-        spread.append(pair)
-    return spread
 
 
 def duration_of(
@@ -80,9 +61,6 @@ def duration_of(
 @click.option("--layout", type=click.Choice(LAYOUTS),
               help="Which slots make a key: those of a band, or slots chosen at random."
               )  # fmt: skip
-@click.option("--spread", callback=spread_of, metavar="S:N,...",
-              help="Compute the candidates of a document that has N earlier documents of "
-                   "similarity S.")  # fmt: skip
 @file_option("--sample", "Count pairs and candidates among the first "
              f"{SAMPLE_RECORDS:,} records of this file.", metavar="FILE")  # fmt: skip
 @plot_option("Draw the S-curve into this file, too.")
@@ -104,7 +82,7 @@ def duration_of(
 @output_option
 def command(
     threshold: float | None, slots: int | None, recall: float | None,
-    bands: int | None, rows: int | None, layout: str | None, spread: Spread,
+    bands: int | None, rows: int | None, layout: str | None,
     sample: str | None, plot: Path | None,
     rate: float | None, retention: timedelta | None, documents: int | None, size: int | None,
     shingles: int | None,
@@ -120,7 +98,6 @@ def command(
       streamfilter plan --threshold 0.7 --recall 0.95
       streamfilter plan --bands 9 --rows 13            what a popular optimiser picks for 0.8
       streamfilter plan --layout random --bands 125 --rows 3
-      streamfilter plan --spread 0.1:1000000,0.5:20    candidates of a document
       streamfilter plan --sample news.jsonl --text /body    what it means for these documents
       streamfilter plan --plot curve.svg               the same curve as a picture
       streamfilter plan --rate 50 --retention 30d      50 documents a second, for a month
@@ -146,7 +123,6 @@ def command(
         shape,
         at,
         wanted,
-        spread,
         None if sample is None else count_sample(shape, at, sample, config),
         _capacity(shape, config, rate, retention, documents, shingles),
         _load(shape, rate, size, shingles),

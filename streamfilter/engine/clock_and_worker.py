@@ -77,25 +77,30 @@ class Aside:
 
     def begin(self, call: Callable[[], T]) -> Callable[[], T]:
         """Begin *call*; return a function for its result or exception, or `NotReady`."""
-        done: list[T] = []
-        raised: list[BaseException] = []
+        return _begun(call, "aside")[1]
 
-        def run() -> None:
-            try:
-                done.append(call())
-            except BaseException as error:
-                raised.append(error)
 
-        threading.Thread(target=run, name="aside", daemon=True).start()
+def _begun(call: Callable[[], T], name: str) -> tuple[threading.Thread, Callable[[], T]]:
+    """Make *call* in a daemon thread; return that, and what `Aside.begin` returns."""
+    done: list[T] = []
+    raised: list[BaseException] = []
 
-        def result() -> T:
-            if raised:
-                raise raised[0]
-            if not done:
-                raise NotReady
-            return done[0]
+    def run() -> None:
+        try:
+            done.append(call())
+        except BaseException as error:
+            raised.append(error)
 
-        return result
+    def result() -> T:
+        if raised:
+            raise raised[0]
+        if not done:
+            raise NotReady
+        return done[0]
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread, result
 
 
 def bounded(call: Callable[[], None], *, seconds: float, doing: str) -> None:
@@ -107,18 +112,8 @@ def bounded(call: Callable[[], None], *, seconds: float, doing: str) -> None:
     raised. The thread left behind belongs to a producer that is replaced and fenced: brokers refuse
     its later requests. An exception of *call* is raised here.
     """
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run, name="bounded", daemon=True)
-    thread.start()
+    thread, result = _begun(call, "bounded")
     thread.join(seconds + GRACE_SECONDS)
     if thread.is_alive():
         raise OutcomeUnknown(f"{doing}: no answer within {seconds:g} s, against its own timeout")
-    if raised:
-        raise raised[0]
+    result()

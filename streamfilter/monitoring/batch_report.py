@@ -28,14 +28,14 @@ from streamfilter.model import (
 Values = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchReport:
     """The counts of one committed batch; the metrics add them all at once."""
 
-    verdicts: Mapping[Verdict, int]
-    passthrough: Mapping[Reason, int] = field(default_factory=dict)
-    dropped: Mapping[Reason, int] = field(default_factory=dict)
-    dead_letters: Mapping[ErrorCode, int] = field(default_factory=dict)
+    verdicts: dict[Verdict, int]
+    passthrough: Counter[Reason] = field(default_factory=Counter)
+    dropped: Counter[Reason] = field(default_factory=Counter)
+    dead_letters: Counter[ErrorCode] = field(default_factory=Counter)
     by_topic: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Counts by topic of several inputs, by the name of their metric (`by_topic`)."""
     produced: Mapping[str, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class BatchReport:
     consumed_bytes: int = 0
     changelog_bytes: int = 0
     counts: Sequence[Counts] = ()
-    matched: Values = field(default_factory=lambda: np.zeros(0))
+    matched: list[float] = field(default_factory=list)
     """Similarities of the confirmed matches of near-duplicates."""
     same_id: int = 0  # duplicates by their ids alone
     same_field: int = 0  # duplicates by the value of a field alone
@@ -55,21 +55,29 @@ class BatchReport:
     @classmethod
     def of(cls, outcomes: Sequence[Decision | Unjudged | Malformed], **fields: Any) -> BatchReport:
         """Count *outcomes*, exactly one for every record of the batch; *fields* are the others."""
-        tally, others = _Tally(), [each for each in outcomes if each is not UNIQUE]
-        tally.verdicts[Verdict.UNIQUE] = len(outcomes) - len(others)
+        others = [each for each in outcomes if each is not UNIQUE]
+        report = cls(dict.fromkeys(Verdict, 0), **fields)
+        report.verdicts[Verdict.UNIQUE] = len(outcomes) - len(others)
         for outcome in others:
-            tally.take(outcome)
-        return cls(
-            verdicts=tally.verdicts,
-            passthrough=tally.unjudged[Verdict.PASSTHROUGH],
-            dropped=tally.unjudged[Verdict.DROPPED],
-            dead_letters=tally.codes,
-            matched=np.array(tally.matched, np.float64),
-            same_id=tally.same_id,
-            same_field=tally.same_field,
-            wrong=tally.wrong,
-            **fields,
-        )
+            report._take(outcome)
+        return report
+
+    def _take(self, outcome: Decision | Unjudged | Malformed) -> None:
+        if isinstance(outcome, Malformed):
+            self.verdicts[Verdict.REJECTED] += 1
+            self.dead_letters[outcome.code] += 1
+            return
+        self.verdicts[outcome.verdict] += 1
+        if outcome.verdict is Verdict.PASSTHROUGH and outcome.reason is not None:
+            self.passthrough[outcome.reason] += 1
+        if outcome.verdict is Verdict.DROPPED and outcome.reason is not None:
+            self.dropped[outcome.reason] += 1
+        if isinstance(outcome, Decision) and outcome.verdict in DUPLICATES:
+            if outcome.verdict is Verdict.NEAR_DUPLICATE:
+                self.matched += [match.similarity for match in outcome.matches]
+            self.same_id += outcome.method == SAME_ID
+            self.same_field += outcome.method == SAME_FIELD
+            self.wrong += outcome.p_false_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,33 +115,3 @@ def by_topic(
         found["topic_consumed_total"][name] += 1
         found.setdefault(_OF_TOPIC[verdict], Counter())[name] += 1
     return found
-
-
-class _Tally:
-    """Counts outcomes one by one."""
-
-    def __init__(self) -> None:
-        self.verdicts = dict.fromkeys(Verdict, 0)
-        self.unjudged: dict[Verdict, dict[Reason, int]] = {
-            Verdict.PASSTHROUGH: dict.fromkeys(Reason, 0),
-            Verdict.DROPPED: dict.fromkeys(Reason, 0),
-        }
-        self.codes = dict.fromkeys(ErrorCode, 0)
-        self.matched: list[float] = []
-        self.wrong = 0.0
-        self.same_id = self.same_field = 0
-
-    def take(self, outcome: Decision | Unjudged | Malformed) -> None:
-        if isinstance(outcome, Malformed):
-            self.verdicts[Verdict.REJECTED] += 1
-            self.codes[outcome.code] += 1
-            return
-        self.verdicts[outcome.verdict] += 1
-        if outcome.reason is not None and outcome.verdict in self.unjudged:
-            self.unjudged[outcome.verdict][outcome.reason] += 1
-        if isinstance(outcome, Decision) and outcome.verdict in DUPLICATES:
-            if outcome.verdict is Verdict.NEAR_DUPLICATE:
-                self.matched += [match.similarity for match in outcome.matches]
-            self.same_id += outcome.method == SAME_ID
-            self.same_field += outcome.method == SAME_FIELD
-            self.wrong += outcome.p_false_positive

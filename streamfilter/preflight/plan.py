@@ -1,6 +1,5 @@
 """What a shape of keys finds and costs: the answer of `plan`, before anything is built."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
@@ -74,8 +73,6 @@ class ShapePlan:
     shape: Shape
     threshold: float
     recall: float  # the share of the pairs at the threshold that is wanted
-    spread: Sequence[tuple[float, float]] = ()
-    """(similarity, number) of the earlier documents that a document is like."""
     seen: ShapeCounts | None = None
     capacity: Capacity | None = None
     load: LoadPlan | None = None
@@ -87,7 +84,6 @@ class ShapePlan:
 
     def as_json(self) -> dict[str, object]:
         shape, seen, takes = self.shape, self.seen, self.capacity
-        spread = {"candidates_per_document": shape.candidates(self.spread)} if self.spread else {}
         memory = asdict(takes) | {"restore": takes.restore.total_seconds()} if takes else {}
         return {
             **asdict(shape),
@@ -97,7 +93,6 @@ class ShapePlan:
             "false_negatives": seen.missed if seen else shape.false_negatives(self.threshold),
             "false_positives": seen.extra if seen else shape.false_positives(self.threshold),
             **({"sample": asdict(seen)} if seen else {}),
-            **spread,
             "bytes_per_million_documents": shape.bytes_per_document() * 1_000_000,
             "curve": [{"similarity": s, "candidate_probability": p} for s, p in shape.curve()],
             **({"memory": memory} if takes else {}),
@@ -119,8 +114,6 @@ class ShapePlan:
             *(self.load.as_text() if self.load else ()),
             *self._about_capacity(),
         ]
-        if self.spread:
-            lines.append(f"  candidates per document: {shape.candidates(self.spread):.3f}")
         return "\n".join([*lines, "", "  similarity  candidate", *self._curve()])
 
     def picture(self, format: str) -> bytes:

@@ -437,7 +437,7 @@ def test_rounds_with_other_shares_are_pooled_by_the_strictest():
     for each in (loose, strict):
         quality.audited(each)
     window = quality.window()
-    assert len(window.kinds) == 1_200
+    assert len(window.pool.kinds) == 1_200
     assert window.population[audit_sample.ArrivalKind.UNIQUE] == 12_000
 
 

@@ -8,7 +8,7 @@ they are to each other. While it is gathered, a sample is cut whenever it exceed
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -60,22 +60,17 @@ class Chosen:
     contents: Contents
 
     def where(self, rows: I64) -> Chosen:
-        return Chosen(
-            self.ordinals[rows], self.hashes[rows], self.kinds[rows], self.horizons[rows],
-            self.named[rows], self.doubts[rows], self.contents.at(rows),
-        )  # fmt: skip
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return replace(self, contents=self.contents.at(rows), **columns)
+
+    @staticmethod
+    def joined(parts: list[Chosen]) -> Chosen:
+        contents = Contents.joined([part.contents for part in parts])
+        columns = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _COLUMNS}
+        return replace(parts[0], contents=contents, **columns)
 
 
-def _joined(parts: list[Chosen]) -> Chosen:
-    return Chosen(
-        np.concatenate([part.ordinals for part in parts]),
-        np.concatenate([part.hashes for part in parts]),
-        np.concatenate([part.kinds for part in parts]),
-        np.concatenate([part.horizons for part in parts]),
-        np.concatenate([part.named for part in parts]),
-        np.concatenate([part.doubts for part in parts]),
-        Contents.joined([part.contents for part in parts]),
-    )
+_COLUMNS = ("ordinals", "hashes", "kinds", "horizons", "named", "doubts")
 
 
 @dataclass(slots=True)
@@ -131,7 +126,7 @@ class AuditSample:
         hashes = np.concatenate([part.hashes for part in self.parts])
         if len(hashes) > self.most:
             self.limit = int(np.partition(hashes, self.most)[self.most]) - 1
-        whole = _joined(self.parts)
+        whole = Chosen.joined(self.parts)
         self.parts = [whole.where(np.flatnonzero(whole.hashes <= np.uint64(self.limit)))]
         self.size = len(self.parts[0].hashes)
 

@@ -4,8 +4,11 @@ Each slice of the index is compared with the whole sample, so the index is read 
 a round.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,7 @@ from streamfilter.entities.scoring import RecordColumns, similar_records
 from streamfilter.index.protocol import Documents, Index
 from streamfilter.matching.blocking.candidates import collect
 from streamfilter.matching.verdict.policy import MatchPolicy, Terms
-from streamfilter.quality.live.audit_sample import ArrivalKind, AuditSample, large
+from streamfilter.quality.live.audit_sample import DOUBTS, ArrivalKind, AuditSample, large
 from streamfilter.similarity.columns import F64, I64, U64, Contents, Flags, KeysOf
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen
@@ -69,6 +72,27 @@ class Round:
     """Documents that the index forgot during the round; an arrival missed because of one of them
     may be overlooked."""
 
+    @classmethod
+    def pooled(cls, rounds: Sequence[Round]) -> Round:
+        """Pool *rounds*: keep the arrivals that the strictest limit of all would have chosen."""
+        limit = min((each.limit for each in rounds), default=0)
+        kept = [each.hashes <= np.uint64(limit) for each in rounds]
+        columns = {
+            name: np.concatenate(
+                [nothing, *(getattr(e, name)[rows] for e, rows in zip(rounds, kept, strict=True))]
+            )
+            for name, nothing in _COLUMNS.items()
+        }
+        return cls(
+            population={k: sum(each.population.get(k, 0) for each in rounds) for k in ArrivalKind},
+            uncertain=sum(each.uncertain for each in rounds),
+            doubted=sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
+            limit=limit,
+            comparisons=sum(each.comparisons for each in rounds),
+            forgotten=sum(each.forgotten for each in rounds),
+            **columns,
+        )
+
     @property
     def missed(self) -> Flags:
         """Return which were judged unique although a similar document was certainly there."""
@@ -99,6 +123,14 @@ class Round:
     def by_cause(self) -> dict[str, int]:
         """Return how many of the chosen arrivals were missed, by cause."""
         return {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
+
+
+_COLUMNS: dict[str, NDArray[Any]] = {
+    "hashes": np.zeros(0, np.uint64), "kinds": np.zeros(0, np.int8), "similarity": np.zeros(0),
+    "equal": np.zeros(0, np.bool_), "originals": np.zeros(0, np.int64), "doubts": np.zeros(0),
+    "named": np.zeros(0, np.int8), "causes": np.zeros(0, np.int8), "whole": np.zeros(0, np.bool_),
+}  # fmt: skip
+"""The columns of a round, empty."""
 
 
 class Scan:

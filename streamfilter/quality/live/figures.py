@@ -18,19 +18,18 @@ bound of a figure then assumes the worse case. A bound that then says nothing is
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.quality.live.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
-from streamfilter.quality.live.audit_scan import CAUSES, Round
+from streamfilter.quality.live.audit_scan import Round
 from streamfilter.quality.live.change import FIGURES, ChangeDetector, errors_of
 from streamfilter.quality.live.population import LEVEL, bounds
-from streamfilter.similarity.columns import F64, I64, Flags, distinct
+from streamfilter.similarity.columns import I64, Flags, distinct
 from streamfilter.similarity.estimators import share_of_families
 
 SAMPLED_MIN, SAMPLED_MAX = 4_000, 40_000
@@ -84,14 +83,16 @@ class Quality:
         """Add a round; drop the oldest rounds that the window does not need."""
         self._window.append(found)
         wanted = _wanted(self._window)
-        while len(self._window) > 1 and _pooled(islice(self._window, 1, None)) >= wanted:
+        while len(self._window) > 1:
+            if len(Round.pooled([*self._window][1:]).kinds) < wanted:
+                break
             self._window.popleft()
         for figure, errors in ({} if self.blind else errors_of(found)).items():
             self.changes[figure].see(errors.tolist())
 
     def window(self) -> ThinnedRounds:
         """Return the rounds that the audit's figures are computed from."""
-        return ThinnedRounds.of(tuple(self._window), exact=self.exact, blind=self.blind)
+        return ThinnedRounds(self.exact, self.blind, Round.pooled(self._window))
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures for ``/status``."""
@@ -122,13 +123,6 @@ def _wanted(rounds: Iterable[Round]) -> int:
     near = counts[ArrivalKind.NEAR]
     share = near / max(near + counts[ArrivalKind.UNIQUE], 1)
     return round(min(max(SAMPLED_MIN, FOUND / (WIDTH * max(share, 1e-9))), SAMPLED_MAX))
-
-
-def _pooled(rounds: Iterable[Round]) -> int:
-    """Return how many chosen arrivals of *rounds* are left at the strictest limit of all."""
-    kept = list(rounds)
-    limit = np.uint64(min(each.limit for each in kept))
-    return sum(int((each.hashes <= limit).sum()) for each in kept)
 
 
 SAMPLED = (
@@ -176,51 +170,12 @@ class ThinnedRounds:
 
     exact: bool
     blind: str
-    population: dict[ArrivalKind, int]
-    uncertain: int
-    doubted: I64
-    kinds: NDArray[np.int8]
-    similarity: F64
-    equal: NDArray[np.bool_]
-    originals: I64
-    doubts: F64
-    named: NDArray[np.int8]
-    causes: NDArray[np.int8]
-    whole: NDArray[np.bool_]
-    forgotten: int
-
-    @classmethod
-    def of(cls, rounds: Sequence[Round], *, exact: bool, blind: str = "") -> ThinnedRounds:
-        """Pool *rounds*: keep the arrivals that the strictest limit of all would have chosen."""
-        limit = np.uint64(min((each.limit for each in rounds), default=0))
-        kept = [each.hashes <= limit for each in rounds]
-
-        def column(name: str, kind: type) -> NDArray[Any]:
-            columns = zip(rounds, kept, strict=True)
-            chosen = [getattr(each, name)[rows] for each, rows in columns]
-            return np.concatenate([np.zeros(0, kind), *chosen])
-
-        return cls(
-            exact,
-            blind,
-            {kind: sum(each.population.get(kind, 0) for each in rounds) for kind in ArrivalKind},
-            sum(each.uncertain for each in rounds),
-            sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
-            column("kinds", np.int8),
-            column("similarity", np.float64),
-            column("equal", np.bool_),
-            column("originals", np.int64),
-            column("doubts", np.float64),
-            column("named", np.int8),
-            column("causes", np.int8),
-            column("whole", np.bool_),
-            sum(each.forgotten for each in rounds),
-        )
+    pool: Round  # of all rounds
 
     @property
     def cut(self) -> bool:
         """Return whether the truth of some audited arrivals is unknown because sets were cut."""
-        return bool((~self.whole & (self.kinds <= ArrivalKind.NEAR)).any())
+        return self.pool.results["not_known"] > 0
 
     def _count(
         self, kind: ArrivalKind, chosen: NDArray[np.bool_], *, level: float
@@ -229,8 +184,8 @@ class ThinnedRounds:
 
         An arrival whose truth is unknown counts as 0 for the least and as 1 for the most.
         """
-        of_kind, sample = self.kinds == kind, int((self.kinds == kind).sum())
-        population, known = self.population[kind], of_kind & self.whole
+        of_kind, sample = self.pool.kinds == kind, int((self.pool.kinds == kind).sum())
+        population, known = self.pool.population[kind], of_kind & self.pool.whole
         found, others = int((known & chosen).sum()), int((known & ~chosen).sum())
         least, _ = bounds(found, sample=sample, population=population, level=level)
         _, most = bounds(sample - others, sample=sample, population=population, level=level)
@@ -245,22 +200,23 @@ class ThinnedRounds:
     def _right(self) -> tuple[float, int, int]:
         """Return how many of the near-duplicates are right."""
         if self.exact:
-            withheld = self.population[ArrivalKind.NEAR]
-            return float(withheld), withheld - self.uncertain, withheld
-        return self._count(ArrivalKind.NEAR, self.similarity > 0, level=self._level)
+            withheld = self.pool.population[ArrivalKind.NEAR]
+            return float(withheld), withheld - self.pool.uncertain, withheld
+        return self._count(ArrivalKind.NEAR, self.pool.similarity > 0, level=self._level)
 
     def recall(self) -> Figure:
         """Return the recall of arrivals that had an original with another text."""
         if self.blind:
             return Figure(why=self.blind)
-        figure = self._recall(self._right(), (self.similarity > 0) & ~self.equal)
+        figure = self._recall(self._right(), (self.pool.similarity > 0) & ~self.pool.equal)
         return self._of_cut(figure) if self.cut else figure
 
     def recall_equal(self) -> Figure:
         """Return the recall of arrivals whose exact text was in the index."""
-        known = self.population[ArrivalKind.EXACT]
-        whole = replace(self, whole=np.ones_like(self.whole))  # fingerprints are of whole texts
-        return whole._recall((float(known), known, known), self.equal)
+        known = self.pool.population[ArrivalKind.EXACT]
+        # Fingerprints are of whole texts.
+        pool = replace(self.pool, whole=np.ones_like(self.pool.whole))
+        return replace(self, pool=pool)._recall((float(known), known, known), self.pool.equal)
 
     def _recall(
         self,
@@ -271,7 +227,7 @@ class ThinnedRounds:
     ) -> Figure:
         """Return right / (right + missed); *missed* marks the sampled rows that were missed."""
         found, fewest, most = right
-        if not np.count_nonzero(self.kinds == ArrivalKind.UNIQUE):
+        if not np.count_nonzero(self.pool.kinds == ArrivalKind.UNIQUE):
             return Figure(why=self.blind or "no unique document was audited yet")
         lost, least_lost, most_lost = self._count(
             ArrivalKind.UNIQUE, missed, level=level or self._level
@@ -280,7 +236,7 @@ class ThinnedRounds:
             return Figure(why="no duplicate was seen yet")
         lower = fewest / (fewest + most_lost) if fewest else 0.0
         upper = most / (most + least_lost) if most else 0.0
-        if self.forgotten:
+        if self.pool.forgotten:
             return Figure(upper=upper, why=FORGOTTEN)
         return Figure(found / max(found + lost, 1.0), lower, upper)
 
@@ -288,10 +244,10 @@ class ThinnedRounds:
         """Return the share of near-duplicate verdicts that the audit confirms."""
         if self.blind:
             return Figure(why=self.blind)
-        population = self.population[ArrivalKind.NEAR]
-        if not np.count_nonzero(self.kinds == ArrivalKind.NEAR):
+        population = self.pool.population[ArrivalKind.NEAR]
+        if not np.count_nonzero(self.pool.kinds == ArrivalKind.NEAR):
             return Figure(why="no near-duplicate was audited yet")
-        right, fewest, most = self._count(ArrivalKind.NEAR, self.similarity > 0, level=LEVEL)
+        right, fewest, most = self._count(ArrivalKind.NEAR, self.pool.similarity > 0, level=LEVEL)
         figure = Figure(right / population, fewest / population, most / population)
         return self._of_cut(figure) if self.cut else figure
 
@@ -310,15 +266,15 @@ class ThinnedRounds:
         """
         if self.blind:
             return []
-        similar, rows = (self.similarity > 0) & ~self.equal, []
-        ranges, level = bins_of(self.similarity), (1 + LEVEL) / 2
+        similar, rows = (self.pool.similarity > 0) & ~self.pool.equal, []
+        ranges, level = bins_of(self.pool.similarity), (1 + LEVEL) / 2
         for place in range(BINS):
             here = similar & (ranges == place)
-            right = (self.similarity > 0) & (ranges == place)
+            right = (self.pool.similarity > 0) & (ranges == place)
             if right.any():
                 withheld = self._count(ArrivalKind.NEAR, right, level=level)
                 figure = self._recall(withheld, here, level=level)
-                missed = here & (self.kinds == ArrivalKind.UNIQUE) & self.whole
+                missed = here & self.pool.missed
                 rows.append({
                     "from": place / BINS,
                     "withheld": round(withheld[0]),
@@ -329,22 +285,24 @@ class ThinnedRounds:
 
     def reliability(self) -> list[dict[str, Any]]:
         """Return the share of wrong verdicts by ranges of their stated error probability."""
-        near = self.kinds == ArrivalKind.NEAR
-        known = near & (self.named >= 0) & self.whole
-        ranges, rows = doubts_of(self.doubts), []
+        near = self.pool.kinds == ArrivalKind.NEAR
+        known = self.pool.doubting
+        ranges, rows = doubts_of(self.pool.doubts), []
         for place, edge in enumerate(() if self.blind else DOUBTS):
             here = known & (ranges == place)
             # Chosen verdicts of unknown truth are left out. How many more were not chosen is
             # unknown: a population that is too large makes the interval wider, never false.
-            unknown = int((near & ~self.whole & (ranges == place)).sum())
-            sample, population = int(here.sum()), int(self.doubted[place]) - unknown
+            unknown = int((near & ~self.pool.whole & (ranges == place)).sum())
+            sample, population = int(here.sum()), int(self.pool.doubted[place]) - unknown
             if sample:
-                wrong = int((self.named[here] == 0).sum())
+                wrong = int((self.pool.named[here] == 0).sum())
                 fewest, most = bounds(wrong, sample=sample, population=population)
                 why = f"only of sets that were not cut: {CUT}" if unknown else ""
                 figure = Figure(wrong / sample, fewest / population, most / population, why)
-                probability = round(float(self.doubts[here].mean()), 6)
-                kept, open_ = calibrated(probability, self.named[here] == 0, self.originals[here])
+                probability = round(float(self.pool.doubts[here].mean()), 6)
+                kept, open_ = calibrated(
+                    probability, self.pool.named[here] == 0, self.pool.originals[here]
+                )
                 row = {"up_to": edge, "told": probability, "verdicts": sample,
                        "calibrated": kept, "calibrated_why": open_}  # fmt: skip
                 rows.append(row | figure.as_dict())
@@ -352,17 +310,16 @@ class ThinnedRounds:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts and tables beside the figures on ``/status``."""
-        unique = self.kinds == ArrivalKind.UNIQUE
-        missed = unique & (self.similarity > 0) & self.whole
-        share = self.population[ArrivalKind.UNIQUE] / max(int(unique.sum()), 1)
-        losses = {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
+        unique = self.pool.kinds == ArrivalKind.UNIQUE
+        missed, population = self.pool.missed, self.pool.population
+        share = population[ArrivalKind.UNIQUE] / max(int(unique.sum()), 1)
         return {
-            "audit_population": {kind.name.lower(): self.population[kind] for kind in ArrivalKind},
-            "audit_decided": len(self.kinds),
-            "audit_not_known": int((~self.whole & (self.kinds <= ArrivalKind.NEAR)).sum()),
+            "audit_population": {kind.name.lower(): population[kind] for kind in ArrivalKind},
+            "audit_decided": len(self.pool.kinds),
+            "audit_not_known": self.pool.results["not_known"],
             "audit_missed_sampled": int(missed.sum()),
-            "audit_missed_originals": len(distinct(self.originals[missed])),
-            "audit_lost": {name: round(count * share, 1) for name, count in losses.items()},
+            "audit_missed_originals": len(distinct(self.pool.originals[missed])),
+            "audit_lost": {n: round(count * share, 1) for n, count in self.pool.by_cause.items()},
             "audit_by_similarity": self.by_similarity(),
             "reliability": self.reliability(),
         }

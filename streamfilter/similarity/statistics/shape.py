@@ -8,7 +8,7 @@ The expected candidates of a document are the sum of P over the earlier document
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, exp, lgamma, log, log1p
@@ -76,10 +76,6 @@ class Shape:
     def false_positives(self, threshold: float) -> float:
         """Return the share of pairs below *threshold* that become candidates, if s is uniform."""
         return mean(self.probability, 0.0, threshold)
-
-    def candidates(self, spread: Iterable[tuple[float, float]]) -> float:
-        """Return the expected candidates of a document, given (similarity, number) in *spread*."""
-        return sum(number * self.probability(similarity) for similarity, number in spread)
 
     def contained(self, containment: float, ratio: float) -> float:
         """Return the probability to find a text that is contained in one *ratio* times its size."""

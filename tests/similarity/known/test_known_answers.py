@@ -300,10 +300,6 @@ def test_what_a_planner_tells_follows_from_the_curve():
     assert shape.false_positives(0.8) == pytest.approx(
         np.mean([shape.probability(s) for s in np.linspace(0, 0.8, 20_001)]), abs=1e-4
     )
-    spread = [(0.05, 1_000_000), (0.3, 200), (0.6, 5), (0.9, 1)]
-    assert shape.candidates(spread) == pytest.approx(
-        sum(n * (1 - (1 - s**6) ** 16) for s, n in spread)
-    )
 
 
 def test_memory_per_document_is_near_what_was_measured():
