@@ -438,7 +438,7 @@ def test_rounds_with_other_shares_are_pooled_by_the_strictest():
         quality.audited(each)
     window = quality.window()
     assert len(window.pool.kinds) == 1_200
-    assert window.population[audit_sample.ArrivalKind.UNIQUE] == 12_000
+    assert window.pool.population[audit_sample.ArrivalKind.UNIQUE] == 12_000
 
 
 def test_shadow_mode_counts_what_would_have_been_withheld_and_divert_counts_nothing():
