@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import click
 
-import streamfilter
 from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.stops import ExitCode, Stop, no_room, starved
@@ -116,11 +115,11 @@ class Verbs(click.Group):
 
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the version and what signs texts here, and end; the first line is for scripts."""
+    """Print the version and end, if that is *asked*."""
     if asked:
-        from streamfilter.similarity.kernel.choice import choice
+        from streamfilter.commands.version import version
 
-        click.echo(f"streamfilter, version {streamfilter.__version__}\nsigning: {choice()}")
+        click.echo(version())
         context.exit()
 
 
