@@ -57,6 +57,10 @@ class Destinations:
     changelog_limit: int | None = None
     """Largest record of the changelog, in bytes; None: larger than any document."""
 
+    def letters(self, code: ErrorCode) -> str | None:
+        """Return the topic for a dead letter with this *code*; None: there is none."""
+        return self.dead_letter
+
     def role_of(self, topic: str) -> str:
         """Return the role of *topic*, as metrics name it (`catalogue.DESTINATIONS`)."""
         return {self.unique: "unique", self.duplicates: "duplicates"}.get(topic, "dead_letter")
@@ -180,7 +184,7 @@ class Forwarder:
 
     def _rejected(self, record: Record, malformed: Malformed) -> Outgoing:
         """Return the dead letter: original bytes if they fit, else a reference without a value."""
-        topic = self._to.dead_letter
+        topic = self._to.letters(malformed.code)
         if topic is None:
             raise Stop(
                 f"{record.source.topic}/{record.source.partition} at {record.source.offset}: "
