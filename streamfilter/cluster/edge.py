@@ -12,6 +12,7 @@ state that a restart would miss. After each change of its partitions it begins a
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from streamfilter.cluster.edge_start import Begun, EdgeParts, EdgeStart
 from streamfilter.cluster.ranges import ALONE, BadRange, Outcome, decode_verdicts
 from streamfilter.cluster.waiting import InputEnds, Ready
 from streamfilter.documents.codecs.schemas import SchemasAway
+from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.batches.micro_batches import Intake
 from streamfilter.engine.batches.pace import Stopwatch
 from streamfilter.engine.filter_observer import Moved
@@ -49,7 +51,9 @@ class Edge:
         self._clock, self._observer = parts.clock, parts.observer
         self.doing: Doing = State.STARTING, ""
         stuck = parts.bounds.stuck_seconds
+        verdicts = replace(plan.names, topic=edge.topic, inputs=Inputs(edge.topic))
         self._stall = StallDetector(parts.source, parts.clock, plan.names, seconds=stuck)
+        self._deaf = StallDetector(edge.verdicts, parts.clock, verdicts, seconds=stuck)
         self.restart()
 
     @property
@@ -148,8 +152,10 @@ class Edge:
     def _hear(self, begun: Begun, timeout: float) -> None:
         """Read verdicts, if there is room; those that name another index end the process."""
         if begun.waiting.judged >= self._edge.pending.records:
+            self._deaf.moved()
             return  # far behind: each range that waits is ready, or makes it read the input
         for message in self._edge.verdicts.consume(MESSAGES_MAX, timeout):
+            self._deaf.moved()
             p, offset = message.source.number, message.source.offset
             try:
                 verdicts = decode_verdicts(
@@ -281,6 +287,7 @@ class Edge:
         self._edge.shown("edge_waiting_records", begun.waiting.count)
         self._edge.shown("edge_waiting_seconds", begun.signing.quiet_seconds())
         reason = self._stall.reason(begun.waiting.reached)
+        reason = reason or self._deaf.reason(self._edge.verdicts.reached())
         self._observer.process.stuck(self.label, reason)
         self._parts.sink.serve()
         names, at = self._plan.names, begun.waiting.inputs

@@ -109,7 +109,7 @@ class StallDetector:
             return ""
         return (
             f"nothing was committed for {self._seconds:g} s, though another consumer reads records "
-            f"from the positions {self._names.named(dict(sorted(positions.items())))} on"
+            f"from the positions {self._names.places(dict(sorted(positions.items())))} on"
         )
 
     def _unread(self, positions: Positions) -> bool:

@@ -33,7 +33,7 @@ def test_a_consumer_that_silently_gets_nothing_is_noticed(world: World) -> None:
     assert not stuck(world)
     turn_for(world, 60)
     assert stuck(world)
-    assert "another consumer reads records from the positions {0: " in (
+    assert "another consumer reads records from the positions {'in/0': " in (
         world.health.liveness.reason
     )
 

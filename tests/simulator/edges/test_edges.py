@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 
+from streamfilter.cluster import edge
 from streamfilter.cluster.ranges import SketchRange, encode_sketches
-from tests.simulator.cluster.log import CHANGELOG
+from streamfilter.tasks.task import StallDetector
+from tests.simulator.cluster.log import CHANGELOG, SimSource
 from tests.simulator.edges.story import EdgeStory, run
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS
-from tests.truth.changelog import BATCH
+from tests.truth.changelog import BATCH, Failure
 
 QUICK, SLOW = 20, 30
 
@@ -43,6 +45,27 @@ def refusal(story: EdgeStory) -> str:
     for _ in range(40):
         story.round()
     return story.watcher.refusals[0]
+
+
+def test_an_edge_whose_consumer_hears_no_verdict_accuses_itself(monkeypatch):
+    """It watched its input alone: it stood still as long as the alert was not seen."""
+    consume, story, heard = SimSource.consume, EdgeStory(3), list[object]()
+
+    def deaf(self, count, timeout):
+        if (self._group, self._topic) != (EDGES, VERDICTS):
+            return consume(self, count, timeout)
+        if len(heard) > 20:
+            self._world.advance(timeout)
+            return []
+        heard.extend(found := consume(self, count, timeout))
+        return found
+
+    monkeypatch.setattr(SimSource, "consume", deaf)
+    monkeypatch.setattr(
+        edge, "StallDetector", lambda *parts, seconds: StallDetector(*parts, seconds=1)
+    )
+    with pytest.raises(Failure, match=f"accuses itself.*{VERDICTS}/"):
+        story.run()
 
 
 def test_edges_whose_offsets_have_expired_refuse_to_forward_all_again():
