@@ -130,12 +130,20 @@ class Transactions:
             return
         if not self._learned:  # else the next transaction differs, and needs no rest
             self._pace.failed(load.share, seconds)
-        if self._pace.outlived and len(load.records) == 1:
+        if not self._pace.outlived:
+            return
+        if len(load.records) == 1:
             (record,) = load.records
             self._observer.loudly(
                 f"{record.source.topic}/{record.source.partition} at {record.source.offset} has "
                 f"{len(record.value or b'')} bytes, and was not delivered in {seconds:.0f} s: the "
                 "way to the brokers is too slow for it; raise kafka.transaction_timeout, or a quota"
+            )
+        elif load.records and self._pace.fixed:
+            self._observer.loudly(
+                f"a batch of {len(load.records)} records was not delivered in {seconds:.0f} s, and "
+                "is tried again as it is: raise kafka.transaction_timeout, or a quota; or stop it, "
+                "and lower batch.documents"
             )
 
     def _abort(self, error: Abortable, load: Load) -> None:

@@ -72,6 +72,29 @@ def test_a_record_that_no_transaction_delivers_is_named(caplog: pytest.LogCaptur
     assert_as_undisturbed(world, changelog=False)
 
 
+def test_a_fixed_batch_is_tried_again_as_it_is_and_the_cure_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(fixed=True)
+    world.until(10)
+    real, tried = world.log.flush, list[int]()
+
+    def flush() -> int:
+        assert world.log._open is not None
+        tried.append(len(world.log._open[0]))
+        if len(tried) < 4:
+            world.clock.sleep(10.0)
+            raise Abortable("too late")
+        world.clock.sleep(9.0)
+        return real()
+
+    world.log.flush = flush  # type: ignore[method-assign]
+    assert_as_undisturbed(world)
+    assert set(tried[:4]) == {10}
+    said = "a batch of 10 records was not delivered in 10 s, and is tried again as it is"
+    assert sum(said in each for each in caplog.messages) == 3
+
+
 def test_the_size_shrinks_faster_the_more_fail_in_a_row_and_grows_back_slowly() -> None:
     pace = Pace(FakeClock(), 10.0)
     sizes = []

@@ -116,8 +116,9 @@ class World:
         changelog_limit: int | None = None,
         retention: Retention = UNLIMITED,
         trimming: Trimming | None = None,
+        fixed: bool = False,
     ) -> None:
-        self._retention, self._trimming = retention, trimming
+        self._retention, self._trimming, self._fixed = retention, trimming, fixed
         self.names = Names("group", "in", "changelog/0", "memory")
         self.index_id, self.bucket_cap = "00" * 16, 8
         self._worker, self._latency, self._style = worker or Inline(), latency, style
@@ -161,7 +162,7 @@ class World:
             rules=Rules(MatchPolicy(), partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
             breaker=Breaker(0.5),
-            pace=Pace(self.clock, 10.0),
+            pace=Pace(self.clock, 10.0, fixed=self._fixed),
             worker=self._worker,
             retention=self._retention,
             rates=Rates(arrivals=1.0),

@@ -88,9 +88,9 @@ Share = Callable[[], float]  # returns how full a batch was, 0 to 1
 class Pace:
     """The pace of one task. It outlives the task's producers."""
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        """Begin at full size; a transaction has *seconds*."""
-        self._clock, self._seconds = clock, seconds
+    def __init__(self, clock: Clock, seconds: float, *, fixed: bool = False) -> None:
+        """Begin at full size, and stay there if *fixed*; a transaction has *seconds*."""
+        self._clock, self._seconds, self.fixed = clock, seconds, fixed
         self.share = 1.0  # share of the configured batch size that a batch may have
         self.outlived = False
         """True if the last transaction timed out. Then a fence may be the broker's answer to the
@@ -126,5 +126,5 @@ class Pace:
         # A slow transaction without records (an idle commit, a changelog's first) does not show
         # how many records fit. Counted as an empty batch, it would shrink all later batches to
         # a single record.
-        if share is not None:
+        if share is not None and not self.fixed:
             self.share = max(SHARE_MIN, min(self.share, share() / divisor))

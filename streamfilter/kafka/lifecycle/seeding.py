@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.batch_preparation import Incoming
 from streamfilter.engine.batches.breaker import Breaker
+from streamfilter.engine.batches.pace import Pace
 from streamfilter.engine.batches.seeding import (
     NoOutputs,
     SeedCounts,
@@ -144,7 +145,9 @@ class Seeding:
             observer=observer,
             incoming=StoredSketches(incoming) if self._index else incoming,
             forwarder=NoOutputs(self.counts, self.errors_max),
-            bounds=replace(parts.bounds, latency=inf),  # full batches, unless transactions are slow
+            # Full batches, also after slow transactions: after a kill they are the same ones.
+            bounds=replace(parts.bounds, latency=inf),
+            pace=Pace(parts.clock, parts.bounds.transaction_seconds, fixed=True),
             rules=replace(parts.rules, trusted=self.trusted),
             breaker=Breaker(1.0),
             rates=OFF,

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.local.real import RealKafka
 from streamfilter import Deduplicator, cli
 from streamfilter.config.loading import load_config
+from streamfilter.engine.batches import pace
 from streamfilter.index.directory import read_only_view
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.read_only_view import viewed
@@ -399,6 +400,19 @@ def test_a_seed_on_a_full_disk_ends_with_75_and_goes_on_where_it_was(
         shutil.copytree(disk / "state", embedded.directory / "state")
     assert seed(calm, archive(calm), "--name", "a") == 0
     assert seed(calm, archive(calm, more), "--name", "a") == 0
+    assert index_of(embedded) == index_of(calm)
+
+
+@pytest.mark.slow
+def test_slow_transactions_do_not_change_the_batches_of_a_seed(
+    embedded, embedded_stage, monkeypatch
+):
+    calm = embedded_stage()
+    calm.directory /= "calm"
+    calm.directory.mkdir()
+    assert seed(calm, archive(calm), "--name", "a") == 0
+    monkeypatch.setattr(pace, "HASTE_SHARE", 0.0)
+    assert seed(embedded, archive(embedded), "--name", "a") == 0
     assert index_of(embedded) == index_of(calm)
 
 
