@@ -7,6 +7,7 @@ Only if asked for: brokers, topics, rights, records, and the changelog.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -190,8 +191,20 @@ def preflight(
     if not found.has("index", "memory"):
         small, found.filters = check_filters(config)
         found.problems += small
-    found.problems += _properties(config, found.problems) + _format(reading)
-    found.problems += _backup(config, found) + _telemetry(config, found)
+    found.problems += _properties(config, found.problems)
+    if not any(each.key.startswith(_JUDGES) for each in reading.problems):
+        with _collected(found, "input.fields"):
+            reader_for(config)
+            policy_for(config)
+    key, target = "index.backup.target", config.index.backup.target
+    if target is not None and not found.has(key):
+        with _collected(found, key):
+            store = store_at(target)
+            if found.connected:
+                probe(store)
+    if not found.has("otel.endpoint"):
+        with _collected(found, "otel.endpoint"):
+            telemetry_for(config, Metrics())  # it is not asked, as it may be down
     if _has_schemas(config, found.problems, found.connected):
         try:
             found.problems += check_schemas(config)
@@ -245,51 +258,20 @@ def _properties(config: Config, known: list[Problem]) -> list[Problem]:
     return [problem for problem in found if problem.key not in said]
 
 
-def _format(reading: Reading) -> list[Problem]:
-    """Return what the input's format needs and does not have; nothing if its settings are wrong."""
-    if any(each.key.startswith(_JUDGES) for each in reading.problems):
-        return []
+@contextmanager
+def _collected(found: Preflight, key: str) -> Iterator[None]:
+    """Add to *found* why the block fails, as a problem of the setting *key*."""
     try:
-        reader_for(reading.config)
-        policy_for(reading.config)
+        yield
     except ConfigError as error:
-        return list(error.problems)
+        found.problems += error.problems
     except MissingExtra as error:
-        return [_absent("input.fields", error)]
-    return []
-
-
-def _telemetry(config: Config, found: Preflight) -> list[Problem]:
-    """Return what `otel.endpoint` needs and does not have; it is not asked, as it may be down."""
-    try:
-        if not found.has("otel.endpoint"):
-            telemetry_for(config, Metrics())
-    except MissingExtra as error:
-        return [_absent("otel.endpoint", error)]
-    return []
-
-
-def _absent(key: str, error: MissingExtra) -> Problem:
-    got, _, cure = str(error).partition("\n    cure: ")
-    return Problem(key, got, cure)
-
-
-def _backup(config: Config, found: Preflight) -> list[Problem]:
-    """Return what is wrong with the target of backups; once connected, by a probe object."""
-    key, target = "index.backup.target", config.index.backup.target
-    if target is None or found.has(key):
-        return []
-    try:
-        store = store_at(target)
-        if found.connected:
-            probe(store)
-    except MissingExtra as error:
-        return [_absent(key, error)]
+        got, _, cure = str(error).partition("\n    cure: ")
+        found.problems.append(Problem(key, got, cure))
     except IndexUnavailable as fault:
         found.unreachable.append(Problem(key, str(fault), ""))
     except IndexFault as fault:
-        return [Problem(key, str(fault), "")]
-    return []
+        found.problems.append(Problem(key, str(fault), ""))
 
 
 def _has_schemas(config: Config, known: list[Problem], connect: bool) -> bool:

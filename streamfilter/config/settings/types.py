@@ -144,21 +144,19 @@ def check_target(value: str) -> str:
     return value.rstrip("/") if value.startswith("s3://") else value
 
 
-def check_topic(value: str) -> str:
-    """Return *value* if Kafka takes it as a topic's name."""
-    if not TOPIC.fullmatch(value) or value in (".", ".."):
-        raise ValueError("expected a topic name: 1 to 249 letters, digits, '.', '_' or '-'")
-    return value
+def _topic(pattern: re.Pattern[str], more: str = "") -> AfterValidator:
+    """Return the check that Kafka takes a topic's name, or that it is a pattern of names."""
+
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value) or value in (".", ".."):
+            wanted = "a topic name: 1 to 249 letters, digits, '.', '_' or '-'"
+            raise ValueError(f"expected {wanted}{more}")
+        return value
+
+    return AfterValidator(check)
 
 
-def check_topics(value: str) -> str:
-    """Return *value* if it is a topic's name, or a pattern of names: ``*`` stands for any text."""
-    if not WILDCARD.fullmatch(value) or value in (".", ".."):
-        raise ValueError(
-            "expected a topic name: 1 to 249 letters, digits, '.', '_' or '-'; '*' in it stands "
-            "for any text, as in news.*"
-        )
-    return value
+_ANY = "; '*' in it stands for any text, as in news.*"
 
 
 def check_pointer(value: str) -> str:
@@ -264,10 +262,10 @@ Workers = Annotated[
     Annotated[int, Field(ge=0, le=WORKERS_MAX)] | Literal["auto"], BeforeValidator(parse_workers)
 ]
 Ratio = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Topic = Annotated[str, AfterValidator(check_topic), _spelled(TOPIC)]
+Topic = Annotated[str, _topic(TOPIC), _spelled(TOPIC)]
 BackupTarget = Annotated[str, AfterValidator(check_target), _spelled(TARGET)]
 TopicNames = Annotated[
-    tuple[Annotated[str, AfterValidator(check_topics), _spelled(WILDCARD)], ...],
+    tuple[Annotated[str, _topic(WILDCARD, _ANY), _spelled(WILDCARD)], ...],
     Field(max_length=NAMES_MAX),
 ]
 """Topics of the input, some of them by a pattern."""
