@@ -8,6 +8,7 @@ import random
 import secrets
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from confluent_kafka.admin import (
 from deploy.local.node import free_ports
 from deploy.local.real import RealKafka
 from streamfilter import cli
+from streamfilter.kafka.connection import clients
 from tests.kafka.clients.test_broker_examples import example
 from tests.kafka.recovery.test_standby import scraped
 from tests.kafka.story import records, texts
@@ -133,7 +135,10 @@ def secured(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def stage(secured: Secured, forge: Forge, tmp_path: Path) -> Iterator[Stage]:
+def stage(
+    secured: Secured, forge: Forge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Stage]:
+    monkeypatch.setattr(clients, "_refusals", deque(maxlen=1))  # of the verbs of other tests
     stage = Stage(secured.bootstrap, tmp_path, launch=forge.launch)
     yield stage
     stage.close()
