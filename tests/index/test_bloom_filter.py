@@ -15,6 +15,7 @@ from streamfilter.index.bands.bloom_filter import (
 from streamfilter.similarity.kernel.choice import AUTO, OFF, chosen
 
 SEED = 20_240_607
+ALONE = FilterPool(0)
 
 
 def random_keys(count: int, seed: int = SEED) -> np.ndarray:
@@ -22,7 +23,7 @@ def random_keys(count: int, seed: int = SEED) -> np.ndarray:
 
 
 def filled(count: int, *, bits: int, pieces: int = 1) -> BloomFilter:
-    made = BloomFilter.of_keys(count, bits=bits)
+    made = ALONE.of_keys(count, bits=bits)
     for keys in np.array_split(np.sort(random_keys(count)), pieces):
         made.add(keys)
     return made
@@ -30,7 +31,7 @@ def filled(count: int, *, bits: int, pieces: int = 1) -> BloomFilter:
 
 def test_what_was_added_is_never_called_absent_however_full_or_small_a_filter_is() -> None:
     rng = np.random.default_rng(SEED)
-    made, added = BloomFilter.of_keys(30_000, bits=32), np.empty(0, np.uint64)
+    made, added = ALONE.of_keys(30_000, bits=32), np.empty(0, np.uint64)
     for _ in range(40):
         kind = rng.integers(3)
         keys = rng.integers(0, 2**64, rng.integers(1, 9_000), np.uint64)
@@ -45,7 +46,7 @@ def test_what_was_added_is_never_called_absent_however_full_or_small_a_filter_is
 
 @pytest.mark.parametrize("edge", [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1])
 def test_the_ends_of_the_key_space_are_keys_like_others(edge: int) -> None:
-    made, keys = BloomFilter.of_keys(1_000, bits=16), np.array([edge], np.uint64)
+    made, keys = ALONE.of_keys(1_000, bits=16), np.array([edge], np.uint64)
     assert not together([made], keys).any()
     made.add(keys)
     assert together([made], keys).all()
@@ -65,12 +66,12 @@ def test_the_share_that_passes_is_what_the_filter_says_of_itself(bits: int, shar
 
 
 def test_a_range_of_keys_is_a_range_of_words() -> None:
-    made, keys = BloomFilter.of_keys(50_000, bits=16), np.sort(random_keys(50_000))
+    made, keys = ALONE.of_keys(50_000, bits=16), np.sort(random_keys(50_000))
     for at in (1, 2**20, 2**40, 2**63, 2**64 - 1, 2**64):
-        part = BloomFilter.of_keys(50_000, bits=16)
+        part = ALONE.of_keys(50_000, bits=16)
         part.add(keys[keys.astype(object) < at])
         assert not part.words[made.words_below(at) + 4 :].any()
-        later = BloomFilter.of_keys(50_000, bits=16)
+        later = ALONE.of_keys(50_000, bits=16)
         later.add(keys[keys.astype(object) >= at])
         assert not later.words[: made.words_below(at)].any()
     assert made.words_below(2**64) == len(made.words)
@@ -78,11 +79,11 @@ def test_a_range_of_keys_is_a_range_of_words() -> None:
 
 def test_more_filters_than_are_asked_at_a_time() -> None:
     last, keys = filled(1_000, bits=16), random_keys(1_000)
-    assert together([BloomFilter.of_keys(1, bits=16)] * 70 + [last], keys).all()
+    assert together([ALONE.of_keys(1, bits=16)] * 70 + [last], keys).all()
 
 
 def test_a_question_has_the_shape_of_its_keys() -> None:
-    made, keys = BloomFilter.of_keys(600, bits=32), random_keys(600).reshape(200, 3)
+    made, keys = ALONE.of_keys(600, bits=32), random_keys(600).reshape(200, 3)
     made.add(np.sort(keys[:100].ravel()))
     answer = together([made], keys[::2, ::-1])
     assert answer.shape == (100, 3)
@@ -96,7 +97,7 @@ def test_filters_side_by_side_are_what_they_are_alone(setting: str) -> None:
     pool, keys = FilterPool(1 << 20), random_keys(2_000, SEED + 2)
     words, sets = words_for(30_000, bits=16), [random_keys(30_000, seed) for seed in range(6)]
     with chosen(setting):
-        both = [(pool.empty(words), BloomFilter.of_keys(30_000, bits=16)) for _ in range(7)]
+        both = [(pool.empty(words), ALONE.of_keys(30_000, bits=16)) for _ in range(7)]
         for pair, added in zip(both, sets, strict=False):
             for each in pair:
                 each.add(np.sort(added))

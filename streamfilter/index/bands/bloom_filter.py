@@ -55,11 +55,6 @@ class BloomFilter:
     slot: int = 0
     step: int = 1
 
-    @classmethod
-    def of_keys(cls, keys: int, *, bits: int) -> BloomFilter:
-        """Return an empty filter with so many *bits* for each of *keys*."""
-        return cls(np.zeros(words_for(keys, bits=bits), np.uint64))
-
     @property
     def words(self) -> U64:
         return self.shared[self.slot :: self.step]
@@ -115,6 +110,10 @@ class FilterPool:
     def __init__(self, size_max: int) -> None:
         """Filters of more than *size_max* bytes stand alone: three free places cost too much."""
         self._size_max, self._free = size_max, dict[int, list[BloomFilter]]()
+
+    def of_keys(self, keys: int, *, bits: int) -> BloomFilter:
+        """Return an empty filter with so many *bits* for each of *keys*."""
+        return self.empty(words_for(keys, bits=bits))
 
     def empty(self, words: int) -> BloomFilter:
         """Return an empty filter of so many *words*."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streamfilter.index.bands.bloom_filter import BloomFilter, FilterPool, words_for
+from streamfilter.index.bands.bloom_filter import BloomFilter, FilterPool
 from streamfilter.index.bands.sorted_run import SortedRun, newest
 
 OPEN_BITS = 32  # of the filter, for each key
@@ -22,7 +22,7 @@ class OpenRun:
     @classmethod
     def of_keys(cls, keys: int, fan: int, pool: FilterPool) -> OpenRun:
         """Return an empty run, which is full with so many *keys*; *pool* makes its filter."""
-        return cls(pool.empty(words_for(keys, bits=OPEN_BITS)), fan)
+        return cls(pool.of_keys(keys, bits=OPEN_BITS), fan)
 
     def __len__(self) -> int:
         return sum(len(run) for runs in self._levels for run in runs)

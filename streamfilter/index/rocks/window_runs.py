@@ -30,7 +30,6 @@ from streamfilter.index.bands.bloom_filter import (
     BloomFilter,
     FilterPool,
     together,
-    words_for,
 )
 from streamfilter.index.bands.open_run import OPEN_BITS, OpenRun
 from streamfilter.index.bands.run_rows import (
@@ -342,7 +341,7 @@ def _filter_of(
     if held is not None and most >= OPEN_BITS and held.keys <= 2 * bounds.run_keys:
         return held
     bits = min(BITS, most)
-    return pool.empty(words_for(keys, bits=bits)) if bits else None
+    return pool.of_keys(keys, bits=bits) if bits else None
 
 
 def _quota(merge: Merge, keys: int, *, late: bool) -> float:
