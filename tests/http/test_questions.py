@@ -95,8 +95,12 @@ def test_a_question_ends_with_the_process_that_asks_also_if_it_can_start_no_thre
 ):
     named = tmp_path / "pid"
     asker = (
-        "import pathlib, threading, time; from streamfilter.monitoring.web import questions; "
-        "questions.SECONDS_MAX = 600; "
+        "import pathlib, subprocess, threading, time\n"
+        "from streamfilter.monitoring.web import questions\n"
+        "begin = subprocess.Popen.__init__\n"
+        "def slowly(*given, **named): begin(*given, **named); time.sleep(.5)\n"
+        "subprocess.Popen.__init__ = slowly\n"  # the process ends while it starts the command
+        "questions.SECONDS_MAX = 600\n"
         f"asked = ['sh', '-c', 'echo $$ > {named}.new; mv {named}.new {named}; exec sleep 600']; "
         "threading.Thread(target=questions._ended, args=[asked], daemon=True).start()\n"
         f"while not pathlib.Path({str(named)!r}).exists(): time.sleep(.01)"

@@ -37,6 +37,11 @@ CURES = (
     ),
     ("alert bad certificate", CERTIFICATE),
     ("alert certificate required", CERTIFICATE),  # the same, by TLS 1.3
+    (
+        "in state SSL_HANDSHAKE",
+        "it hangs up: perhaps it speaks no TLS there (another port, or another "
+        "kafka.common.security.protocol)",
+    ),
     ("SASL authentication error", "mend the credentials in kafka.common"),
     ("Invalid response size", "what listens there is no Kafka broker, or speaks TLS"),
     (

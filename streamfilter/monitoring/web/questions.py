@@ -170,6 +170,18 @@ def _bounds() -> str:
     return f"{SECONDS_MAX:g} s and {MEMORY_BYTES_MAX >> 20} MiB"
 
 
+_starting = threading.Lock()
+_running = set[subprocess.Popen[bytes]]()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End all commands: none outlives a process that stops, and none is started any more."""
+    _starting.acquire()
+    for each in list(_running):
+        each.kill()
+
+
 def _ended(command: Sequence[str], body: bytes = b"") -> tuple[int, bytes]:
     """Run *command* with *body* as its input; return its exit code, and what it wrote.
 
@@ -181,15 +193,17 @@ def _ended(command: Sequence[str], body: bytes = b"") -> tuple[int, bytes]:
     ):
         given.write(body)
         given.seek(0)
-        with subprocess.Popen(
-            command,
-            stdin=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the filter
-            env={**os.environ, "TMPDIR": scratch},  # a killed command removes nothing
-        ) as asking:
-            atexit.register(asking.kill)  # no command outlives a process that stops
+        with _starting:
+            asking = subprocess.Popen(
+                command,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the filter
+                env={**os.environ, "TMPDIR": scratch},  # a killed command removes nothing
+            )
+            _running.add(asking)
+        with asking:
             late = threading.Timer(SECONDS_MAX, asking.kill)
             assert asking.stdout is not None
             assert asking.stderr is not None
@@ -204,7 +218,7 @@ def _ended(command: Sequence[str], body: bytes = b"") -> tuple[int, bytes]:
             finally:
                 late.cancel()
                 asking.kill()  # does nothing to a process that has ended
-                atexit.unregister(asking.kill)
+                _running.discard(asking)
             code = asking.wait()
             return code, output + said if code else output
 

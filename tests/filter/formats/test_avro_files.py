@@ -212,8 +212,13 @@ def test_a_string_that_is_no_utf_8_is_one_dead_letter(desk: Desk) -> None:
 
 
 def _keys(path: Path) -> list[bytes]:
-    """Those of records whose texts fastavro may not be able to read."""
-    return [each for each in (b"d0", b"d1", b"d3", b"d4") if each in path.read_bytes()]
+    """Those of records whose texts fastavro may not be able to read.
+
+    The random marker between blocks, which ends the file, may have the bytes of a key.
+    """
+    data = path.read_bytes()
+    rest = data.replace(data[-16:], b"")
+    return [each for each in (b"d0", b"d1", b"d3", b"d4") if each in rest]
 
 
 def damaged(data: bytes, sync: bytes, kind: str) -> bytes:

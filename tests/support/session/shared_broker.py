@@ -39,6 +39,7 @@ class SharedNode:
     ports: Ports
     directory: Path
     """Where its data are."""
+    pid: int
 
     @property
     def address(self) -> str:
@@ -56,6 +57,9 @@ class SharedKafka:
     def bootstrap(self) -> str:
         """Return ``bootstrap.servers`` for clients."""
         return self.nodes[0].address
+
+    def wait_until_ready(self, timeout_seconds: float) -> None:
+        """Do nothing: its starter has waited, and no test stops it."""
 
     @property
     def bootstrap_proxied(self) -> str:
@@ -100,7 +104,7 @@ def shared(directory: Path, make: Callable[[], RealKafka]) -> Iterator[RealKafka
             own = make()
             own.start()
             node = own.nodes[0]
-            ports.write_text(json.dumps([asdict(node.ports), str(node.directory)]))
+            ports.write_text(json.dumps([asdict(node.ports), str(node.directory), node.pid]))
         mine.touch()
     try:
         yield own or _of_another(ports)
@@ -112,8 +116,8 @@ def shared(directory: Path, make: Callable[[], RealKafka]) -> Iterator[RealKafka
 
 
 def _of_another(ports: Path) -> SharedKafka:
-    numbers, directory = json.loads(ports.read_text())
-    return SharedKafka((SharedNode(Ports(**numbers), Path(directory)),))
+    numbers, directory, pid = json.loads(ports.read_text())
+    return SharedKafka((SharedNode(Ports(**numbers), Path(directory), pid),))
 
 
 def _await_others(users: Path) -> None:
