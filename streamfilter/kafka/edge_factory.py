@@ -111,9 +111,10 @@ def _edge(factory: TaskFactory, membership: OneEdge, signer: KafkaSigner, *, acc
     verdicts = replace(topics, inputs=Inputs(config.verdicts_topic))
     source = factory.source(verdicts, group)
     beside = SecondTopic(config.input.topic, lambda positions: edge.beside(positions))
-    name = config.kafka.properties("consumer").get("group.instance.id") or instance()
-    name = f"{config.edge_group}.{name}"
-    sink = factory.sink(replace(verdicts, beside=beside), changelog, name)
+    member = config.kafka.properties("consumer").get("group.instance.id") or instance()
+    sink = factory.sink(
+        replace(verdicts, beside=beside), changelog, f"{config.edge_group}.{member}"
+    )
     parts = factory.parts(plan, factory.source(topics, group), sink, changelog, membership.member)
     memory, metrics = config.memory, factory.observer.process.metrics
     edge = Edge(

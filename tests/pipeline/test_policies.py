@@ -208,12 +208,12 @@ def test_sampled_tokens_are_no_whole_sets_and_say_so():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["signature", "sketch"])
 def test_signatures_of_a_part_of_the_tokens_doubt_the_tokens_too(method):
-    """Of 400 pairs 21 are wrong; by the slots alone, as if all was kept, 9 were reported."""
+    """Of 600 pairs 31 were wrong, and 13 were reported: by the slots alone, as if all was kept."""
     rng, told, wrong = random.Random(5), 0.0, 0
     scheme = Scheme(32, 4, shingling=Shingling(size=1, sample_modulus=16))
     sketcher = Sketcher(scheme, seed=SEED)
     policy = MatchPolicy(method=method, agree=80, of=100, sample_modulus=16)
-    for _ in range(400):
+    for _ in range(600):
         words = [f"{rng.getrandbits(48):x}" for _ in range(1_000)]
         truth = rng.uniform(0.6, 0.99)
         common = round(2_000 * truth / (1 + truth))
@@ -223,7 +223,7 @@ def test_signatures_of_a_part_of_the_tokens_doubt_the_tokens_too(method):
             told += found.p_false_positive
             limit = 0.8 if method == "signature" else (0.8 - 1 / 256) / (1 - 1 / 256)
             wrong += common / (2_000 - common) < limit
-    assert wrong > 10
+    assert wrong > 15
     assert abs(told - wrong) < 2 * wrong**0.5, (told, wrong)
 
 

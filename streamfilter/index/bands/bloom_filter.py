@@ -34,6 +34,7 @@ BITS_OF_WORD = 2  # two words of three bits pass three times as many, eight of o
 SIDE_BY_SIDE = 4  # words of as many filters are half of a line: seldom is a second one needed
 BLOCKS_STEP = 64  # a filter's blocks are a multiple of it: it can be halved six times
 
+FILTERS_MAX = 64  # that are asked at a time: each has a bit of a word
 HOPELESS = 2_000  # keys in a block of 256 bits at which practically all of its bits are set
 
 _HALF = np.uint64(32)
@@ -41,9 +42,6 @@ _SIX_BITS = np.uint64(63)
 _ONE = np.uint64(1)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, odd (Knuth, vol. 3, 6.4)
 _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD  # the lower bits of a product are mixed least: not used
-
-
-FILTERS_MAX = 64  # that are asked at a time: each has a bit of a word
 
 
 @dataclass(slots=True)

@@ -48,7 +48,10 @@ def fitted(sizes: Sequence[int], bytes_max: int) -> list[int]:
 
 
 def pool_of(bytes_max: int) -> FilterPool:
-    """Return a pool for filters that together take *bytes_max* bytes at most."""
+    """Return a pool for filters that together take *bytes_max* bytes at most.
+
+    The free places of one size take a tenth of that at most.
+    """
     return FilterPool(min(SIDE_BY_SIDE_MAX, bytes_max // 32))
 
 

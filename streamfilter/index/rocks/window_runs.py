@@ -25,12 +25,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from streamfilter.index.bands.bloom_filter import (
-    WORD_BYTES,
-    BloomFilter,
-    FilterPool,
-    together,
-)
+from streamfilter.index.bands.bloom_filter import WORD_BYTES, BloomFilter, FilterPool, together
 from streamfilter.index.bands.open_run import OPEN_BITS, OpenRun
 from streamfilter.index.bands.run_rows import (
     BEGIN,
@@ -259,10 +254,8 @@ class WindowRuns:
     def _seal(self) -> None:
         """Close the open run, and begin another."""
         run, opened = self._open.whole(), self._open
-        self._sealed, self._open = (
-            _Sealed(run, opened.names, opened.filter),
-            _new_run(self._memory, self._pool),
-        )
+        self._sealed = _Sealed(run, opened.names, opened.filter)
+        self._open = _new_run(self._memory, self._pool)
         bottom = not self._layers.paged and self._layers.rows is None
         self._start([run], level=0, bottom=bottom, held=self._sealed.filter)
         self._arrange()

@@ -253,8 +253,7 @@ class _Dated:
         while done < len(times):
             # Most times fall into one batch or two, so all times of a batch are answered together.
             batches, time = self.progress.next_batch, int(times[done])
-            ended_later = partial(lambda time, mark: mark.stream_time > time, time)
-            begin = _first_batch(begin, batches, self.mark, ended_later)
+            begin = _first_batch(begin, batches, self.mark, partial(_ended_after, time))
             known = self.mark(begin) if begin < batches else None
             end, ordinals = self._within(known, times[done:])
             found[done : done + end] = ordinals
@@ -320,6 +319,10 @@ def came_at(index: Readable, document: Documents) -> int:
     if mark is None or (ages := ages_of(mark)) is None:
         return 0
     return int(ages.times[int(document.ordinals[0]) - mark.first_ordinal])
+
+
+def _ended_after(time: int, mark: BatchMark) -> bool:
+    return mark.stream_time > time
 
 
 def _first_batch(low: int, high: int, mark: Marks, holds: Callable[[BatchMark], bool]) -> int:

@@ -57,7 +57,7 @@ def batch(number: int, *, size: int = BATCH) -> Changes:
 @pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_effect_of_whole_batches(tmp_path: Path) -> None:
     rng, model, done = random.Random(9), PlainIndex(Widths(SLOTS), bucket_cap=CAP), 0
-    for kill in range(5):
+    for kill in range(8):
         code = [sys.executable, "-c", WORKER, str(tmp_path / "state")]
         with subprocess.Popen(code, cwd=ROOT, stdout=subprocess.PIPE) as worker:
             assert worker.stdout is not None
@@ -75,7 +75,7 @@ def test_a_kill_at_any_moment_leaves_the_effect_of_whole_batches(tmp_path: Path)
         done = reached
         assert list(index.dump()) == list(model.dump()), f"kill {kill} after batch {reached}"
         index.close()
-    assert done > 5
+    assert done > 8
 
 
 def test_a_restore_over_a_state_that_is_ahead_changes_nothing_but_progress(tmp_path: Path) -> None:

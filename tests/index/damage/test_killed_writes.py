@@ -4,14 +4,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from tests.index.damage.test_crash import ROOT, batch, opened
+from streamfilter.similarity.columns import Widths
+from tests.index.damage.test_crash import CAP, ROOT, batch, opened
+from tests.index.plain_index import PlainIndex
+from tests.index.samples import SLOTS
 from tests.support.machine.strace import killed_in_write, needs_strace
 from tests.support.session.trials import short_and_long
 
 SEED = 20_261_142
-SIZE, BATCHES = 7_500, 2
+SIZE, BATCHES = 12_000, 2
 """A batch takes several writes to the log: RocksDB's buffer holds 1 MiB."""
 WRITES = 5
 """To the log, by an index that is made and given two batches."""
@@ -26,19 +28,18 @@ for number in range(BATCHES):
 """
 
 
-def undisturbed(state: Path) -> Iterator[list[tuple[str, bytes, bytes]]]:
-    """Yield what an index that is not killed holds after no batch, one, and so on."""
-    index = opened(state)
+def models() -> Iterator[list[tuple[str, bytes, bytes]]]:
+    """Yield what an index holds after no batch, one, and so on."""
+    model = PlainIndex(Widths(SLOTS), bucket_cap=CAP)
     for number in range(BATCHES + 1):
-        yield list(index.dump())
-        index.apply(batch(number, size=SIZE))
-    index.close()
+        yield list(model.dump())
+        model.apply(batch(number, size=SIZE))
 
 
 @needs_strace
 @short_and_long(2, 50)
 def test_a_kill_inside_of_a_large_write_leaves_whole_batches(tmp_path, trials):
-    expected = list(undisturbed(tmp_path / "calm"))
+    expected = list(models())
     for rng in trials.of("5", "killed inside of the write of a large batch", seed=SEED):
         state = tmp_path / "state"
         prefix = killed_in_write(state / "rocksdb", rng.randint(2, WRITES))
