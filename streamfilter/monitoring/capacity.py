@@ -20,8 +20,9 @@ PROCESS_BYTES = 60 * MIB
 ALLOCATED = 7 / 6
 """Bytes that full caches and buffers take, for each of their own: the allocator's share."""
 
-MERGING = 3 / 2
-"""Most bytes of the filters, times those at rest: a merge makes the filter of a new run."""
+MERGING = 2
+"""Most bytes of the filters, times those at rest: a merge makes the filter of a new run, and places
+for filters side by side are made before they are used."""
 
 RESTORED_A_SECOND = 22_200
 """Documents a second that an empty index restores from its changelog (kafka.json)."""

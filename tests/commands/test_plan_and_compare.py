@@ -88,9 +88,9 @@ def test_plan_knows_random_keys(capsys):
     curve = {p["similarity"]: p["candidate_probability"] for p in answer["curve"]}
     assert curve[0.3] == pytest.approx(0.933, abs=5e-4)
     plain = run_json(capsys, "plan")
-    assert plain["bytes_per_million_documents"] == pytest.approx(1.14e9, rel=0.05)
+    assert plain["bytes_per_million_documents"] == pytest.approx(1.325e9, rel=0.01)
     assert answer["bytes_per_million_documents"] - plain["bytes_per_million_documents"] == (
-        (125 - 16) * 17 * 1_000_000
+        (125 - 16) * 27 * 1_000_000
     )
     assert plain["false_negatives"] == pytest.approx(0.0008, abs=1e-4)
     assert plain["false_positives"] == pytest.approx(0.2740, abs=1e-4)
@@ -191,8 +191,8 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
                      "--set", "memory.miss_filter=256Mi")["memory"]  # fmt: skip
     assert fewer["stored"] == 10_000_000
     assert fewer["disk_bytes"] == 10_000_000 * (each - 150 * 4)
-    half = 3 * (768 - 256) << 19  # a merge of the largest runs adds half of the filters
-    assert fewer["memory_bytes"] == answer["memory_bytes"] - half
+    filters = 2 * (768 - 256) << 20  # a merge of the largest runs makes as many again
+    assert fewer["memory_bytes"] == answer["memory_bytes"] - filters
     small = run_json(capsys, "plan", *asked, "--set", "memory.memtable=32Mi")["memory"]
     # Beside its write buffers, an index with half of them holds half as many recent keys.
     saved = capacity.ALLOCATED * ((32 << 20) + (1 << 18) * RECENT_BYTES)
