@@ -113,20 +113,22 @@ def buckets_of(index: Index, keys: Sequence[int]) -> list[list[int]]:
     return [[next(ordinals) for _ in range(count)] for count in found.counts[0].tolist()]
 
 
-def _files(path: Path) -> set[Path]:
-    return {each.relative_to(path) for each in path.rglob("*")}
+def _sizes(path: Path) -> dict[Path, int]:
+    """The files of a directory with their bytes, without RocksDB's log for people."""
+    files = (each for each in path.rglob("*") if each.is_file() and each.name != "LOG")
+    return {each.relative_to(path): each.stat().st_size for each in files}
 
 
 def as_a_kill_leaves_it(path: Path, copy: Path) -> Path:
     """Copy the directory of a running index, again if its files changed meanwhile.
 
     A copy takes time, a kill none: a MANIFEST that was copied after a flush names a table that was
-    not there when the copy began. So files may neither go nor come.
+    empty, or not there, when its turn came. So files may neither go nor come nor grow.
     """
     for _ in range(20):
-        with suppress(shutil.Error):
+        with suppress(shutil.Error, FileNotFoundError):
             shutil.copytree(path, copy)
-            if _files(path) == _files(copy):
+            if _sizes(path) == _sizes(copy):
                 return copy
         shutil.rmtree(copy)
     raise AssertionError(f"{path} never holds still")

@@ -19,7 +19,7 @@ from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.damage.test_crash import CAP, batch, opened
 from tests.index.plain_index import PlainIndex
-from tests.index.samples import SLOTS, identity, settle
+from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity, settle
 from tests.support.machine.disk import fill, small_file_system
 
 BATCHES = 120
@@ -92,8 +92,7 @@ def copy_with_log(path: Path, tmp_path: Path) -> Path:
     index = opened(path)
     for number in range(BATCHES, BATCHES + 9):
         index.apply(batch(number))
-    copy = tmp_path / "killed"
-    shutil.copytree(path, copy)
+    copy = as_a_kill_leaves_it(path, tmp_path / "killed")
     index.close()
     assert max((copy / "rocksdb").glob("*.log")).stat().st_size > 10_000
     return copy
