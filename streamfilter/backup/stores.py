@@ -10,7 +10,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -87,10 +87,13 @@ class DirectoryStore:
             path = self._own(folder)
             if not path.is_dir():
                 return {}
-            found = ((each.name, each.stat(follow_symlinks=False)) for each in os.scandir(path))
+            found = {}
+            for each in os.scandir(path):
+                with suppress(FileNotFoundError):  # another owner of the index has just deleted it
+                    found[each.name] = each.stat(follow_symlinks=False)
             return {
                 name: Stored(status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
-                for name, status in found
+                for name, status in found.items()
                 if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
             }
 
