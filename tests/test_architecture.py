@@ -37,8 +37,8 @@ FLOOR_PLAN = {
     "tasks": "backup engine assembly matching similarity index process",
     "engine": "workers monitoring quality documents matching similarity index process",
     # the same filter over files
-    "files": "quality assembly config collection workers documents matching similarity index "
-    "process",
+    "files": "backup quality assembly config collection workers documents matching similarity "
+    "index process",
     "assembly": "backup monitoring config documents matching entities similarity index process "
     "workers",
     "monitoring": "quality matching entities similarity index process",
@@ -82,7 +82,8 @@ INNER_FLOORS = {
 LIBRARIES = {
     "confluent_kafka": {"kafka"},
     "rocksdict": {"index"},
-    "s3fs": {"backup"},  # and what it brings: botocore, aiohttp
+    "s3fs": {"backup"},  # and what it brings: fsspec, botocore, aiohttp
+    "fsspec": {"backup"},
     "botocore": {"backup"},
     "aiohttp": {"backup"},
     "rapidfuzz": {"entities"},

@@ -39,11 +39,12 @@ documents that were forgotten. Then a warning is printed; use another directory 
 input is known by its name as given. So news.jsonl and ./news.jsonl are two inputs, and all lines of
 the second are duplicates.
 
-Outputs are replaced only when complete. Ctrl-C or SIGTERM ends a run between two batches, and the
-outputs stay as they were. A second signal ends it at once. With --keep longest, the longest text of
-each group takes the place of the first one, and the evidence names it ("kept"). The evidence of all
-duplicates is then held in memory, some 3 KB each. Without --state the same inputs and --seed always
-give the same outputs, byte for byte.
+Outputs are replaced only when complete, objects of S3 too. A kill may leave parts of an upload: let
+a rule of the bucket expire them (AbortIncompleteMultipartUpload). Ctrl-C or SIGTERM ends a run
+between two batches, and the outputs stay as they were. A second signal ends it at once. With --keep
+longest, the longest text of each group takes the place of the first one, and the evidence names it
+("kept"). The evidence of all duplicates is then held in memory, some 3 KB each. Without --state
+the same inputs and --seed always give the same outputs, byte for byte.
 """
 
 
@@ -69,7 +70,8 @@ def command(
     """Keep the first line or row of each group of near-duplicates in files.
 
     INPUT is JSON Lines, CSV, Avro or Parquet (--format); - is standard input. It may also be a
-    directory, or a pattern in quotes, such as 'news/*.jsonl'. All but Parquet may be packed (gzip,
+    directory, or a pattern in quotes, such as 'news/*.jsonl'. All paths may be objects of S3
+    (s3://BUCKET/KEY; a prefix ends with /). All but Parquet may be packed (gzip,
     bzip2, xz, Zstandard). The kept records have the input's format, and all others are written as
     JSON Lines. An output is packed if its name ends in .gz, .bz2, .xz or .zst.
     """

@@ -57,6 +57,8 @@ class Named(click.Path):
         """Return *value* as a path; an empty one is a variable that a script did not set."""
         if not value:
             self.fail("the path is empty; is the variable set that it came from?", param, ctx)
+        if "://" in str(value):
+            self.fail(f"{value} is no path of this host; an index lives on a disk", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -264,9 +266,7 @@ def progress(label: str, length: int) -> Iterator[Advanced]:
 
 @contextmanager
 def over_files(label: str, paths: Sequence[str]) -> Iterator[Advanced]:
-    """Show how much of the files is read; standard input has no length to show."""
-    from streamfilter.files.formats.lines import STDIN  # most verbs read no files
-
-    files = () if STDIN in paths else paths
-    with progress(label, sum(map(os.path.getsize, filter(os.path.isfile, files)))) as advanced:
+    """Show how much of the files is read, unless the length of one is not known yet."""
+    files = paths if all(map(os.path.isfile, paths)) else ()
+    with progress(label, sum(map(os.path.getsize, files))) as advanced:
         yield advanced

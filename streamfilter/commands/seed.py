@@ -16,6 +16,7 @@ from streamfilter.commands.states import failing
 from streamfilter.config.configuration import Config
 from streamfilter.files.inputs import SeedFile, check_read_again, for_files, of_archive
 from streamfilter.files.run import check_paths
+from streamfilter.files.s3_paths import is_s3
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode
 
@@ -144,4 +145,5 @@ def _of_index(config: Config, path: Path | None, name: str | None) -> Iterator[S
 
 def _name(path: str) -> str:
     """Return the seed's name for *path*: ``./a`` and ``a`` are one."""
-    return os.fsencode(os.path.normpath(path)).decode("utf-8", "backslashreplace")
+    path = path if is_s3(path) else os.path.normpath(path)
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

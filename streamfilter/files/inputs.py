@@ -23,6 +23,7 @@ from streamfilter.files.formats.compression import suffix_of
 from streamfilter.files.formats.lines import STDIN, InputFile
 from streamfilter.files.formats.protocol import Input, continued, records_of, some_of
 from streamfilter.files.outputs import OutputFile
+from streamfilter.files.s3_paths import is_s3, objects_of
 from streamfilter.index.input_table import Piece, Seed
 from streamfilter.model import Document, Malformed, Record
 from streamfilter.stops import (
@@ -54,7 +55,9 @@ def named(paths: Iterable[str]) -> list[str]:
     """
     found: list[str] = []
     for path in paths:
-        if os.path.isdir(path):
+        if is_s3(path):
+            files = objects_of(path, format_of)
+        elif os.path.isdir(path):
             below = glob(os.path.join(escape(path), "**", "*"), recursive=True)
             files = [each for each in below if format_of(each) and os.path.isfile(each)]
         elif path == STDIN or os.path.exists(path) or not has_magic(path):

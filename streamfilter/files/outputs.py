@@ -16,9 +16,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from streamfilter.files.formats.compression import ZSTANDARD, packing_of, zstandard
+from streamfilter.files.s3_paths import is_s3, upload_to
 from streamfilter.model import Record
 from streamfilter.stops import ExitCode, NoRoom, Stop, Temporary, no_room
 
@@ -42,6 +43,7 @@ class OutputFile:
         self._target = Path(os.path.realpath(path))
         self._partial: Path | None = None
         self._name = "standard output" if path == STDOUT else path
+        self._upload = upload_to(path) if is_s3(path) else None
         try:
             self._file = self._open(path)
         except OSError as error:
@@ -51,7 +53,9 @@ class OutputFile:
             raise Stop(message, exit_code=ExitCode.USAGE) from None
         self._stream: Any = self._file if packing is None else packing.writer(self._file)
 
-    def _open(self, path: str) -> IO[bytes]:
+    def _open(self, path: str) -> Any:
+        if self._upload is not None:
+            return self._upload
         if path == STDOUT:
             if sys.stdout is None:
                 raise OSError(errno.EBADF, "standard output is closed")
@@ -90,13 +94,16 @@ class OutputFile:
     @property
     def closed(self) -> bool:
         """Return whether nothing can be added any more."""
-        return self._file.closed
+        return bool(self._file.closed)
 
     def complete(self) -> None:
         """Finish the content, or raise `NoRoom`: after this, only the renaming can fail."""
         with self._room():
             if self._stream is not self._file:
                 self._stream.close()
+            if self._upload is not None:
+                self._upload.complete()
+                return
             self._file.flush()
             if self._partial is not None:
                 os.fsync(self._file.fileno())
@@ -118,14 +125,16 @@ class OutputFile:
             self._file.close()
 
     def publish(self) -> None:
-        """Rename the completed file to its final name."""
+        """Rename the completed file to its final name, or make the object appear."""
+        if self._upload is not None:
+            self._upload.publish()
         if self._partial is not None:
             os.replace(self._partial, self._target)
             self._partial = None
         self._close()  # releases the lock: only after the rename
 
     def discard(self) -> None:
-        """Remove the temporary file, if it has not been published."""
+        """Remove the temporary file, or what was uploaded, if it has not been published."""
         if self._partial is not None:
             self._partial.unlink(missing_ok=True)  # while it is locked: it is still ours
         with suppress(OSError):  # a full disk or a closed pipe no longer matters

@@ -13,6 +13,7 @@ from streamfilter.files.inputs import check_evidence
 from streamfilter.files.inputs import opened as opened_inputs
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
+from streamfilter.files.s3_paths import is_s3
 from streamfilter.files.sources import Sources
 from streamfilter.files.state import opened
 from streamfilter.files.summary import Summary
@@ -89,7 +90,8 @@ def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for path in (*inputs, *outputs):
         is_output = len(seen) >= len(inputs)
-        key = f"- ({is_output})" if path == STDIN else str(Path(path).resolve())
+        key = path if is_s3(path) else str(Path(path).resolve())
+        key = f"- ({is_output})" if path == STDIN else key
         if key in seen and key != "/dev/null":
             raise Stop(
                 f"{path} is given twice (as {seen[key]} and as {path}); "

@@ -19,7 +19,7 @@ def test_an_input_that_is_not_there_is_named(desk, capsys):
 
 
 def test_an_address_and_lines_of_plain_text_have_cures_of_their_own(desk, capsys):
-    assert desk.run("s3://bucket/news.jsonl") == 64
+    assert desk.run("https://host/news.jsonl") == 64
     assert "| streamfilter filter -`" in capsys.readouterr().err
     plain = desk.path / "plain.log"
     plain.write_text("2026-11-26 a line of a log\n")

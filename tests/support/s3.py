@@ -12,6 +12,8 @@ from contextlib import suppress
 import pytest
 from s3fs import S3FileSystem
 
+from streamfilter.files.s3_paths import client
+
 SECRET = "a-secret-that-must-not-show"
 
 
@@ -45,6 +47,8 @@ def new_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+
+    client.cache_clear()  # it has the environment of another test
 
     def make() -> str:
         name = f"bucket-{secrets.token_hex(6)}"

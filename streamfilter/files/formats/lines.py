@@ -22,6 +22,7 @@ from xxhash import xxh3_128
 from streamfilter.files.formats.compression import Damaged, packing_in, unpacked
 from streamfilter.files.formats.protocol import Input, Stretch, records_of, stretches_of
 from streamfilter.files.outputs import LinesWriter, OutputFile, Writer
+from streamfilter.files.s3_paths import is_s3, object_at
 from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop
@@ -240,14 +241,17 @@ def _open(path: str) -> BufferedReader:
             raise Stop("cannot read -: standard input is closed", exit_code=ExitCode.USAGE)
         stdin = cast(Any, sys.stdin.buffer)  # in tests it may have no descriptor
         return _heard(stdin) if isinstance(stdin, BufferedReader) else BufferedReader(stdin)
+    if is_s3(path):
+        return BufferedReader(object_at(path), BUFFER_BYTES)
     try:
         return _heard(cast(BufferedReader, open(path, "rb", buffering=BUFFER_BYTES)))
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         if "://" in path:
             message = (
-                f"cannot read {path}: an input is a file of this host, or - for standard input\n"
-                "    cure: copy it here, or pipe it: `aws s3 cp s3://… - | streamfilter filter -`"
+                f"cannot read {path}: an input is a file of this host, an object (s3://), or - "
+                "for standard input\n"
+                "    cure: copy it here, or pipe it: `curl -f https://… | streamfilter filter -`"
             )
         raise Stop(message, exit_code=ExitCode.USAGE) from None
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from io import BufferedReader
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from streamfilter.files.formats.arrow_values import named_values, without_views
 from streamfilter.files.formats.lines import STDIN, InputFile
 from streamfilter.files.formats.protocol import Input, Stretch, check_columns
 from streamfilter.files.outputs import OutputFile
+from streamfilter.files.s3_paths import is_s3, object_at
 from streamfilter.matching.verdict import envelope
 from streamfilter.model import Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop
@@ -112,9 +114,13 @@ class ParquetTable:
         self.path, self.name, self._size = path, opened.name, opened.size
         opened.close()
         self._end = 1
+        source: Any = path
+        if is_s3(path):
+            raw = object_at(path, seeking=True)
+            source, self._size = BufferedReader(raw), raw.size
         with self._damage():
             self._file = pq.ParquetFile(
-                path, buffer_size=BUFFER_BYTES, pre_buffer=False, memory_map=False
+                source, buffer_size=BUFFER_BYTES, pre_buffer=False, memory_map=False
             )
             self.schema = self._file.schema_arrow
             metadata = self._file.metadata
