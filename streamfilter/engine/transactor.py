@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from streamfilter.documents.codecs.schemas import SchemasAway
-from streamfilter.engine.batches.micro_batches import Ahead, Intake
+from streamfilter.engine.batches.micro_batches import Ahead, Intake, in_order
 from streamfilter.engine.batches.pace import STRETCH_GROWTH, Stopwatch
 from streamfilter.engine.filter_observer import Moved
 from streamfilter.engine.messages.changelog import BatchRecord, Update
@@ -100,6 +100,7 @@ class Transactor:
             size=bounds.size,
             latency=bounds.latency,
             share=lambda: parts.pace.share,
+            order=list if parts.pace.fixed else in_order,
         )
         self._share_of = intake.share_of
         prepare = partial(parts.incoming.prepare, sketcher=sketcher, clock=parts.clock)
@@ -125,7 +126,8 @@ class Transactor:
         if not self._held:
             watch = Stopwatch(self._clock, self._parts.observer.process.spent)
             taken = self._batches.next(timeout)
-            self._held, self._reached = taken.records, taken.reached
+            self._held = taken.records
+            self._reached = {} if self._parts.pace.fixed else taken.reached
             watch.lap("poll")
             self._polled += watch.seconds["poll"]
         if not self._held:
@@ -154,6 +156,11 @@ class Transactor:
         except SchemasAway as away:
             self.waits_for = str(away)
             return StepResult.SCHEMAS_AWAY
+        count = len(decided.prepared.records)
+        if self._parts.pace.fixed and count < len(self._held):
+            # A seed: after a kill the next batch is full, so it is also full without one.
+            self._batches.put_back(self._held[count:])
+            self._held, self._stretch = self._held[:count], None
         return self._carry(decided, watch, member, reread=reread)
 
     def _forget(self, ordinals: I64) -> StepResult:
@@ -247,10 +254,10 @@ class Transactor:
         records = records[: self._stretch]
         while True:
             prepared = self._batches.prepared(records)
-            records = prepared.records
+            records = records[: len(prepared.records)]
             watch.skip("prepare")  # `Incoming.prepare` times itself
             if not reread:
-                extent = retention.extent_of(index, records, prepared.rows, now)
+                extent = retention.extent_of(index, prepared.records, prepared.rows, now)
             cut = None
             try:
                 decided = decide(

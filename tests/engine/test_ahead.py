@@ -102,6 +102,18 @@ def test_the_two_parts_of_a_half_read_batch_are_not_confused() -> None:
         assert batches.prepared(part).records == part
 
 
+def test_after_a_batch_that_ended_early_the_next_one_is_full() -> None:
+    prepare = Counted()
+    batches = ahead(Given(some(0, 3), some(3, 3), some(6, 1)), prepare)
+    first = batches.next(0.0).records
+    batches.look()
+    batches.put_back(first[1:])
+    batches.look()
+    for expected in ([1, 2, 3], [4, 5, 6]):
+        assert [record.source.offset for record in batches.next(0.0).records] == expected
+    assert prepare.asked == [[3, 4, 5], [1, 2, 3]]
+
+
 def test_trouble_met_while_looking_waits_until_the_batch_is_committed() -> None:
     batches = ahead(Given(some(0, 3), InputLost("gone"), some(3, 3)), Counted())
     batches.next(0.0)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfilter.documents.reader import Reader
+from streamfilter.engine.batches.micro_batches import in_order
 from streamfilter.engine.batches.pace import Stopwatch
 from streamfilter.engine.batches.refusals import Refusals
 from streamfilter.engine.messages.changelog import remembered_bytes
@@ -43,16 +44,19 @@ class Incoming:
     shadow: bool = False  # whether unique records leave with headers of ours
     refusals: Refusals = field(default_factory=Refusals)
     crew: Crew = field(default_factory=lambda: Crew(0))
+    fixed: bool = False  # whether a batch is put in order here, and never ends early
 
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
         """Read and sketch *records*; one that cannot be read, forwarded or stored is Malformed.
 
         The result may hold only the first records: those read in time, with known schemas. Raises
-        `SchemasAway`: the schema of the first record is not available now.
+        `SchemasAway`: the schema of the first record is not available now, or of any if *fixed*.
         """
         preparing = Preparing(self.reader, sketcher, self.crew)
         watch, until = Stopwatch(clock), clock.monotonic() + READ_SECONDS
-        read = preparing.read(records, lambda: clock.monotonic() >= until)
+        records = in_order([*records]) if self.fixed else records
+        late = None if self.fixed else lambda: clock.monotonic() >= until
+        read = preparing.read(records, late)
         read = replace(read, readings=self.forwardable(read.records, read.readings))
         watch.lap("read" if read.drawn is None else "sketch")  # workers do both, mostly sketch
         prepared = self.fitting(read, preparing)

@@ -60,9 +60,10 @@ class Intake:
         size: int,
         latency: float,
         share: Callable[[], float] = lambda: 1.0,
+        order: Callable[[list[Record]], Sequence[Record]] = in_order,
     ) -> None:
         """Close a batch at so many records, bytes or seconds; of the first two it has a *share*."""
-        self._source, self._clock = source, clock
+        self._source, self._clock, self._order = source, clock, order
         self._full_documents, self._full_size, self._latency = documents, size, latency
         self._share = share
         self._waiting: deque[tuple[Record, int]] = deque()  # waiting records with their bytes
@@ -84,6 +85,12 @@ class Intake:
         if not self._is_full():
             self._fetch(0.0)
         return Taken(self._take() if self._is_full() else (), self._reached())
+
+    def put_back(self, records: Sequence[Record]) -> None:
+        """Let the next batch begin with *records*, which were taken and not judged."""
+        sized = [(record, bytes_of(record)) for record in records]
+        self._waiting.extendleft(reversed(sized))
+        self._held += sum(size for _, size in sized)
 
     def _reached(self) -> Positions:
         """Return the first offsets that were not taken yet, from the waiting records or the log."""
@@ -143,12 +150,12 @@ class Intake:
             self._average = max(size / len(records), (self._average + size / len(records)) / 2)
         return bool(records)
 
-    def _take(self) -> list[Record]:
+    def _take(self) -> Sequence[Record]:
         if len(self._waiting) <= self._documents and self._held <= self._size:
             batch = [record for record, _ in self._waiting]
             self._waiting.clear()
             self._held = 0
-            return in_order(batch)
+            return self._order(batch)
         batch = []
         room = self._size
         while self._waiting and len(batch) < self._documents:
@@ -159,7 +166,7 @@ class Intake:
             room -= size
             self._held -= size
             batch.append(record)
-        return in_order(batch)
+        return self._order(batch)
 
 
 Prepare = Callable[[Sequence[Record]], Prepared]
@@ -211,6 +218,12 @@ class Ahead:
             return
         if taken.records:
             self._next = self._begin(taken)
+
+    def put_back(self, records: Sequence[Record]) -> None:
+        """Fill the next batch anew: *records* of this one come first, then what was next."""
+        after = self._next.taken.records if self._next else ()
+        self._next = None
+        self._intake.put_back([*records, *after])
 
     def prepared(self, records: Sequence[Record]) -> Prepared:
         """Return *records* prepared, or the first; after `NotReady`, `SchemasAway` ask again."""

@@ -90,7 +90,10 @@ class Pace:
 
     def __init__(self, clock: Clock, seconds: float, *, fixed: bool = False) -> None:
         """Begin at full size, and stay there if *fixed*; a transaction has *seconds*."""
-        self._clock, self._seconds, self.fixed = clock, seconds, fixed
+        self._clock, self._seconds = clock, seconds
+        self.fixed = fixed
+        """Whether a batch depends only on where it begins and on the index, as those of a seed. A
+        batch that ended early is then followed by a full one."""
         self.share = 1.0  # share of the configured batch size that a batch may have
         self.outlived = False
         """True if the last transaction timed out. Then a fence may be the broker's answer to the

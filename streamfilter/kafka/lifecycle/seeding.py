@@ -135,7 +135,7 @@ class Seeding:
         assert isinstance(incoming, Incoming)
         to = incoming.to
         to = replace(to, limits=dict.fromkeys(to.limits, UNBOUNDED), compacted=set())
-        incoming = replace(incoming, to=to, shadow=False)
+        incoming = replace(incoming, to=to, shadow=False, fixed=True)
         observer = SeedObserver(parts.observer.process, to)
         observer.source, observer.counts = source, self.counts
         return replace(
@@ -145,7 +145,8 @@ class Seeding:
             observer=observer,
             incoming=StoredSketches(incoming) if self._index else incoming,
             forwarder=NoOutputs(self.counts, self.errors_max),
-            # Full batches, also after slow transactions: after a kill they are the same ones.
+            # Full batches, also after slow transactions or one that ended early: after a kill they
+            # are the same ones.
             bounds=replace(parts.bounds, latency=inf),
             pace=Pace(parts.clock, parts.bounds.transaction_seconds, fixed=True),
             rules=replace(parts.rules, trusted=self.trusted),

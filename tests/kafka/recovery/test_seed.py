@@ -19,9 +19,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
-from streamfilter import Deduplicator, cli
+from streamfilter import Deduplicator, assembly, cli
 from streamfilter.config.loading import load_config
 from streamfilter.engine.batches import pace
+from streamfilter.engine.clock_and_worker import SystemClock
+from streamfilter.engine.ports import Member
+from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.index.directory import read_only_view
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.read_only_view import viewed
@@ -32,12 +35,13 @@ from streamfilter.kafka.lifecycle import seeding
 from streamfilter.kafka.lifecycle.seed_sources import SeedTopic
 from streamfilter.kafka.lifecycle.seed_trial import trial_copy
 from streamfilter.killpoints import VARIABLE
+from streamfilter.matching.blocking import forgetting
 from streamfilter.model import DUPLICATES, Record
-from tests.kafka.story import Settings, id_of, index_of, records, texts, verdicts
+from tests.kafka.story import TIMESTAMP, Settings, id_of, index_of, records, texts, verdicts
 from tests.support.machine.disk import fill, small_file_system
 from tests.support.session.forge import Forge
 from tests.support.stage import Stage
-from tests.support.topics import header
+from tests.support.topics import Input, header, produce
 
 SETTINGS: Settings = {
     "batch": {"documents": 10, "latency": "10s"},
@@ -413,6 +417,55 @@ def test_slow_transactions_do_not_change_the_batches_of_a_seed(
     assert seed(calm, archive(calm), "--name", "a") == 0
     monkeypatch.setattr(pace, "HASTE_SHARE", 0.0)
     assert seed(embedded, archive(embedded), "--name", "a") == 0
+    assert index_of(embedded) == index_of(calm)
+
+
+def versions(count: int) -> Iterator[Input]:
+    """Yield records of two partitions: new versions, tombstones, copies.
+
+    In one of the partitions records with older timestamps follow in runs, so they come sooner.
+    """
+    rng = random.Random(11)
+    for n in range(count):
+        name, at = f"v{rng.randrange(count // 3)}", rng.randrange(2)
+        text = {"id": name, "text": rng.choice(STORIES)}
+        value = None if n % 7 == 0 else json.dumps(text).encode()
+        minutes = count - n + (60 if at == 0 and n % 32 > 3 else 0) + (200 if n % 13 == 0 else 0)
+        yield Input(value, name.encode(), at, timestamp=TIMESTAMP - 60_000 * minutes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lines", "topic"])
+def test_a_start_after_each_batch_leaves_the_same_ones_where_batches_end_early(
+    embedded_stage, embedded, monkeypatch, kind
+):
+    """A window, or what a record forgets, ends a batch before it is full."""
+    monkeypatch.setattr(SystemClock, "wall_milliseconds", lambda _: TIMESTAMP)  # of lines
+    monkeypatch.setattr(assembly, "WINDOW_DOCUMENTS", 1)
+    monkeypatch.setattr(forgetting, "FORGET_MAX", 3)
+    calm = embedded_stage()
+    calm.directory /= "calm"
+    calm.directory.mkdir()
+    other = embedded_stage(partitions=2)
+    produce(other.bootstrap, other.unique, versions(90))
+    asked: tuple[Any, ...] = ("--topic", other.unique)
+    same: Settings = {
+        "index": {"retention": "6000s"},
+        "input": {"known_id": "update", "tombstones": "forget"},
+    }
+    if kind == "lines":
+        asked = archive(calm, texts(random.Random(9), 600)), "--name", "a"
+        same = {"index": {"documents_max": 1_000}, "batch": {"documents": 60}}
+    assert seed(calm, *asked, **same) == 0
+    real = Transactions.run
+
+    def last(self: Transactions, load: Load, member: Member) -> int | None:
+        offset = real(self, load, member)
+        self.worn = True  # the task starts again, as after a kill
+        return offset
+
+    monkeypatch.setattr(Transactions, "run", last)
+    assert seed(embedded, *asked, **same) == 0
     assert index_of(embedded) == index_of(calm)
 
 
