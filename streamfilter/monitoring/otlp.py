@@ -25,7 +25,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, TraceFlags
-from requests import Session
+from requests import RequestException, Response, Session
+from requests.exceptions import InvalidHeader
 
 import streamfilter
 from streamfilter.monitoring.batch_report import BatchSpan
@@ -51,7 +52,7 @@ class Telemetry(logging.Handler):
         exporters = logging.getLogger("opentelemetry")
         exporters.propagate = False  # they log a malformed header with its secret
         exporters.handlers = [self]
-        self._heard: list[str] = []
+        self._heard: list[str] = []  # why an attempt failed: the first line has the cause
         self._failing: set[str] = set()
         self._metrics, self._began = metrics, time.time_ns()
         ours = {
@@ -61,8 +62,7 @@ class Telemetry(logging.Handler):
             "messaging.consumer.group.name": group,
         }
         self._resource = Resource(ours).merge(OTELResourceDetector().detect())
-        base, session = endpoint.rstrip("/"), Session()
-        session.stream = True  # the body of an answer is not read: it may have no end
+        base, session = endpoint.rstrip("/"), _Connection(self._heard.append)
         self._of_metrics = OTLPMetricExporter(f"{base}/v1/metrics", session=session)
         self._of_spans = OTLPSpanExporter(f"{base}/v1/traces", session=session)
         self._stop = threading.Event()
@@ -86,7 +86,8 @@ class Telemetry(logging.Handler):
         while not ending:
             ending = self._stop.wait(EVERY_SECONDS)
             self._attempt("metrics", self._send_metrics)
-            self._attempt("spans", self._send_spans)
+            if self._metrics.spans:  # an attempt without any would say that they arrive again
+                self._attempt("spans", self._send_spans)
 
     def _attempt(self, what: str, send: Callable[[], bool]) -> None:
         """Send; log the first failure of a row with its reason, and the end of the row."""
@@ -115,7 +116,7 @@ class Telemetry(logging.Handler):
         """Send the batches that wait; those of a failure are lost."""
         waiting = self._metrics.spans
         spans = [self._span(waiting.popleft()) for _ in range(len(waiting))]
-        return not spans or self._of_spans.export(spans).name == "SUCCESS"
+        return bool(self._of_spans.export(spans).name == "SUCCESS")
 
     def _span(self, batch: BatchSpan) -> ReadableSpan:
         ids, flags = RandomIdGenerator(), TraceFlags(TraceFlags.SAMPLED)
@@ -131,6 +132,34 @@ class Telemetry(logging.Handler):
             end_time=ended,
             instrumentation_scope=SCOPE,
         )
+
+
+class _Connection(Session):  # type: ignore[misc]  # requests has no types
+    """Sends the requests of both exporters, and notes why one failed."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def request(self, *address: Any, **settings: Any) -> Response:
+        # Said here, as REQUESTS_CA_BUNDLE otherwise wins over OTEL_EXPORTER_OTLP_CERTIFICATE. The
+        # body of an answer is not read: it may have no end.
+        settings = {"verify": self.verify, "stream": True} | settings
+        try:
+            answer = super().request(*address, **settings)
+            if answer.is_redirect:  # the exporters take it for a success
+                raise RequestException(f"it redirects to {answer.headers['Location']}")
+        except InvalidHeader:  # its text has the header's value, a secret
+            self._note("OTEL_EXPORTER_OTLP_HEADERS has a line break or leading blank in a value")
+            raise
+        except RequestException as error:
+            self._note(str(error))
+            raise
+        if not answer.ok:
+            later = answer.headers.get("Retry-After")
+            asked = f", Retry-After: {later}" if later else ""
+            self._note(f"{answer.status_code} {answer.reason}{asked}")
+        return answer
 
 
 def _metric(family: Family, began: int, now: int) -> otel.Metric:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import ssl
 import threading
 import time
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.otlp import Telemetry
 from streamfilter.process import logs
 from streamfilter.stops import ConfigError
+from tests.support.secure import Authority
 
 KINDS = {
     "/v1/metrics": ExportMetricsServiceRequest,
@@ -33,8 +35,11 @@ SECRET = "sentinel-3f9a"
 
 
 @contextmanager
-def receiver(answer):
-    """Yield the address of an OTLP receiver and what it got; *answer* replies to each request."""
+def receiver(answer, context=None):
+    """Yield the address of an OTLP receiver and what it got; *answer* replies to each request.
+
+    With the *context* of a certificate it speaks TLS.
+    """
     got = {path: [] for path in KINDS}
 
     class Handler(BaseHTTPRequestHandler):
@@ -48,11 +53,13 @@ def receiver(answer):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     server.handle_error = lambda *_: None  # the exporter has hung up
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", got
+        yield f"http{'s' if context else ''}://127.0.0.1:{server.server_port}", got
     finally:
         server.shutdown()
         server.server_close()
@@ -193,6 +200,67 @@ def test_a_receiver_that_is_no_good_costs_one_line_and_one_more_when_it_is_bette
     assert "otel.endpoint gets metrics again" in ours[1]
 
 
+def too_many(handler):
+    handler.send_response(429)
+    handler.send_header("Retry-After", "60")
+    handler.end_headers()
+
+
+def elsewhere(handler):
+    handler.send_response(308)
+    handler.send_header("Location", "https://collector/v1/metrics")
+    handler.end_headers()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (too_many, "429 Too Many Requests, Retry-After: 60"),
+        (elsewhere, "it redirects to https://collector/v1/metrics"),
+        (lambda _: time.sleep(0.5), "Read timed out"),
+    ],
+)
+def test_the_warning_has_the_receivers_own_reason(answer, why, monkeypatch, caplog):
+    monkeypatch.setattr(otlp, "LAST_SECONDS", 60.0)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
+    with receiver(answer) as (address, _), Telemetry(address, worked(), "g"):
+        pass
+    assert why in caplog.text
+
+
+def test_a_receiver_of_metrics_alone_is_named_once_and_never_said_to_get_spans(monkeypatch, caplog):
+    monkeypatch.setattr(otlp, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(otlp, "LAST_SECONDS", 60.0)
+    caplog.set_level(logging.INFO)
+
+    def no_traces(handler):
+        accept(handler) if handler.path == "/v1/metrics" else handler.send_error(404)
+
+    metrics = worked()
+    with receiver(no_traces) as (address, got), Telemetry(address, metrics, "g"):
+        for batch in range(3):
+            metrics.spans.append(BatchSpan(1.0, 1, {}, {}))
+            until(lambda batch=batch: len(got["/v1/traces"]) > batch)
+            seen = len(got["/v1/metrics"])  # rounds that have no span to send follow
+            until(lambda seen=seen: len(got["/v1/metrics"]) > seen + 2)
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert line.endswith("404 Not Found")
+    assert "gets no spans" in line
+
+
+def test_its_certificate_is_believed_although_requests_has_a_bundle(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(otlp, "LAST_SECONDS", 60.0)
+    (tmp_path / "other").mkdir()
+    right, other = Authority.made(tmp_path), Authority.made(tmp_path / "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(right.issue("collector"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other.certificate))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(right.certificate))
+    with receiver(accept, context) as (address, got), Telemetry(address, worked(), "g"):
+        pass
+    assert got["/v1/metrics"], caplog.text
+
+
 def test_a_process_ends_while_its_receiver_hangs(monkeypatch):
     monkeypatch.setattr(otlp, "LAST_SECONDS", 0.1)
     released = threading.Event()
@@ -225,8 +293,15 @@ def test_an_address_with_a_password_or_none_is_refused_without_it(wrong):
     assert [each.key for each in check_meaning(empty)] == ["otel.endpoint"]
 
 
-def test_a_malformed_header_is_logged_by_no_exporter(monkeypatch, capsys):
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"Bearer {SECRET}")
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        (f"Bearer {SECRET}", "401 Unauthorized"),
+        (f"authorization=Bearer%0A{SECRET}", "OTEL_EXPORTER_OTLP_HEADERS has a line break"),
+    ],
+)
+def test_a_malformed_header_is_logged_by_no_exporter(header, why, monkeypatch, capsys):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", header)
     monkeypatch.setattr(otlp, "LAST_SECONDS", 60.0)
     root = logging.getLogger()
     kept = root.handlers[:], root.level
@@ -239,5 +314,5 @@ def test_a_malformed_header_is_logged_by_no_exporter(monkeypatch, capsys):
             pass
     finally:
         root.handlers, root.level = kept
-    assert "Unauthorized" in (said := capsys.readouterr().err)
+    assert why in (said := capsys.readouterr().err)
     assert SECRET not in said
