@@ -116,16 +116,23 @@ class TopicReader:
             low, size = {n: start for n, (start, _) in block.items()}, min(2 * size, BLOCK_MAX)
 
     def at(self, partition: int, offset: int) -> Record | None:
-        with kafka_errors(f"asking for the offsets of {self.topic}"):
-            if partition not in self._held:
-                if partition not in self.partitions():
-                    return None
-                spot = TopicPartition(self.topic, partition)
-                self._held[partition] = self._client.get_watermark_offsets(spot, CALL_SECONDS)
+        if partition not in self._held:
+            if partition not in self.partitions():
+                return None
+            self._held[partition] = self._watermarks(partition)
         start, end = self._held[partition]
         if not start <= offset < end:
             return None
         return next(self.records({partition: (offset, offset + 1)}), None)
+
+    def begins(self, partition: int) -> int:
+        """Return the first offset that is not deleted now."""
+        return self._watermarks(partition)[0]
+
+    def _watermarks(self, partition: int) -> tuple[int, int]:
+        with kafka_errors(f"asking for the offsets of {self.topic}"):
+            spot = TopicPartition(self.topic, partition)
+            return self._client.get_watermark_offsets(spot, CALL_SECONDS)
 
     def close(self) -> None:
         self._client.close()

@@ -81,9 +81,7 @@ class SeedTopic:
         streams = []
         for p, first in zip(self.bounds, self.seeds, strict=True):
             at = seeds[first.name].position
-            if at < first.position:
-                said = f"offsets {at} to {first.position - 1} were deleted before they were read"
-                logger.warning("%s: %s: copies of them are new", first.name, said)
+            _warn_of_deleted(first.name, at, first.position)
             streams.append(self._records(first.name, p, max(at, first.position)))
         merged = merge(*streams, key=lambda record: record.timestamp)
         while records := list(islice(merged, PIECE_RECORDS)):
@@ -94,7 +92,10 @@ class SeedTopic:
         most = max(BLOCK_RECORDS_MIN, BLOCK_RECORDS // count)
         self._show(p, min(at, end))
         while at < end:
+            begun = at
             block, at = self._block(p, at, min(end, at + most), BLOCK_BYTES // count)
+            if begun < (block[0].source.offset if block else at):  # compacted, or deleted just now
+                _warn_of_deleted(name, begun, self.reader.begins(p))
             for each in block:
                 yield replace(each, source=Source(name, p, each.source.offset))
             self._show(p, at)
@@ -113,6 +114,12 @@ class SeedTopic:
         before = self._passed.get(p, self.bounds[p][0])
         self.advanced(max(0, at - before))
         self._passed[p] = max(at, before)
+
+
+def _warn_of_deleted(name: str, at: int, begins: int) -> None:
+    if at < begins:
+        said = f"offsets {at} to {begins - 1} were deleted before they were read"
+        logger.warning("%s: %s: copies of them are new", name, said)
 
 
 @contextmanager

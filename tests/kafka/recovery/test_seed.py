@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -374,12 +375,15 @@ def test_a_file_may_grow_and_one_that_changed_is_refused(embedded, capsys):
 
 def test_what_was_deleted_before_it_was_read_is_named(caplog):
     """Another group's tail, say: the copies of such records would be forwarded unseen."""
-    reader = Mock(records=lambda bounds: iter(()))
-    topic = SeedTopic(reader, {0: (5, 8), 1: (0, 2)}, "news.unique", "id", lambda _: None)
-    known = (Seed(f"news.unique/{p}", "topic id", 2) for p in (0, 1))
+    reader = Mock(records=lambda bounds: iter(()), begins=lambda p: 5 + p)
+    bounds = {0: (5, 8), 1: (0, 2), 2: (0, 8)}
+    topic = SeedTopic(reader, bounds, "news.unique", "id", lambda _: None)
+    known = (Seed(f"news.unique/{p}", "topic id", 2) for p in bounds)
     assert not list(topic.pieces({each.name: each for each in known}))
-    assert caplog.messages == ["news.unique/0: offsets 2 to 4 were deleted before they were read: "
-                               "copies of them are new"]  # fmt: skip
+    said = (
+        "news.unique/{}: offsets 2 to {} were deleted before they were read: copies of them are new"
+    )
+    assert caplog.messages == [said.format(0, 4), said.format(2, 6)], "one of them meanwhile"
 
 
 @pytest.mark.slow
@@ -420,6 +424,21 @@ def test_slow_transactions_do_not_change_the_batches_of_a_seed(
     assert index_of(embedded) == index_of(calm)
 
 
+@contextmanager
+def restarting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a task start again after each transaction, as after a kill."""
+    real = Transactions.run
+
+    def last(self: Transactions, load: Load, member: Member) -> int | None:
+        offset = real(self, load, member)
+        self.worn = True
+        return offset
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "run", last)
+        yield
+
+
 def versions(count: int) -> Iterator[Input]:
     """Yield records of two partitions: new versions, tombstones, copies.
 
@@ -457,15 +476,8 @@ def test_a_start_after_each_batch_leaves_the_same_ones_where_batches_end_early(
         asked = archive(calm, texts(random.Random(9), 600)), "--name", "a"
         same = {"index": {"documents_max": 1_000}, "batch": {"documents": 60}}
     assert seed(calm, *asked, **same) == 0
-    real = Transactions.run
-
-    def last(self: Transactions, load: Load, member: Member) -> int | None:
-        offset = real(self, load, member)
-        self.worn = True  # the task starts again, as after a kill
-        return offset
-
-    monkeypatch.setattr(Transactions, "run", last)
-    assert seed(embedded, *asked, **same) == 0
+    with restarting(monkeypatch):
+        assert seed(embedded, *asked, **same) == 0
     assert index_of(embedded) == index_of(calm)
 
 
