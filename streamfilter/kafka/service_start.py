@@ -34,6 +34,7 @@ from streamfilter.kafka.brokers.cluster_topics import (
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
 from streamfilter.kafka.brokers.rights import EDGE, JUDGE, rights_of
 from streamfilter.kafka.brokers.topics import Topics, outputs_of
+from streamfilter.kafka.brokers.used_outputs import warnings_of_outputs
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import (
     CALL_SECONDS,
@@ -115,6 +116,10 @@ def serve(
             take_over = before(start)
             factory = task_factory(config, health, metrics, showcase, start, role)
             factory = replace(factory, take_over=take_over)
+            if role != JUDGE:  # which writes no output
+                admin, found = factory.admin, factory.topics
+                for warning in start.patiently(lambda: warnings_of_outputs(config, admin, found)):
+                    clients.logger.warning("%s", warning)
         except StoppedEarly:
             return
         metrics.spent("start")

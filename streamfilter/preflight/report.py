@@ -223,16 +223,22 @@ def preflight(
 
 def _ask_brokers(config: Config, found: Preflight, asked: RightsAsked, *, create: bool) -> None:
     from streamfilter.kafka.brokers import cluster_topics, rights, topic_creation, topics
+    from streamfilter.kafka.brokers.used_outputs import warnings_of_outputs
     from streamfilter.kafka.connection.clients import admin_client
+    from streamfilter.kafka.connection.one_shot_calls import asked_once
 
     if create and not found.has(""):
         found.made = topic_creation.create_outputs(config) + cluster_topics.create(config)
     known = found.has("input.topic")  # then *config* has a default in its place
-    seen = topics.seen(config, admin_client(config), found.made)
+    admin = admin_client(config)
+    seen = topics.seen(config, admin, found.made)
     topical = topics.problems_of(config, seen) + topics.warnings_of(config, seen)
     found.problems += [p for p in topical if not (known and p.key.startswith("input.topic"))]
     found.problems += cluster_topics.problems_of_cluster(config, seen)
     found.problems += cluster_topics.warnings_of_cluster(config, seen)
+    with asked_once():
+        old = {name: topic for name, topic in seen.items() if name not in found.made}
+        found.problems += warnings_of_outputs(config, admin, old)
     granted, lacking = rights.check_rights(
         config, asked.roles, asked.principal, existing=seen, apply=create
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 _COMMAND = re.compile(
-    r"`streamfilter (check|explain|forget|peek|release|replay|reset|run)\b(?![^`]*--config )"
+    r"`streamfilter (check|explain|forget|peek|release|replay|reset|run|seed)\b(?![^`]*--config )"
 )
 
 

@@ -99,3 +99,21 @@ def test_the_cure_of_a_missing_topic_repeats_the_files(stage, capsys):
     assert cli.main(["run", "--config", str(configuration)]) == 78
     told = capsys.readouterr().err
     assert f"`streamfilter check --config {named} --connect --apply` creates it" in told
+
+
+def test_records_in_an_output_before_the_first_of_ours_are_a_warning_with_their_number(
+    stage, capsys, caplog
+):
+    filled(stage, 30, 0)
+    code, said, _ = checked(stage, capsys)
+    assert (code, "judged none" in said) == (0, False), said
+    produce(stage.bootstrap, stage.unique, [Input(b"of another program")] * 3)
+    warning = f"output.unique: topic {stage.unique!r} has up to 3 records, and the group "
+    for more in ({}, {"input": {"topic": stage.input, "take_over": "old"}}):
+        code, said, configuration = checked(stage, capsys, **more)
+        assert (warning in said) is not bool(more), said
+        command = f"`streamfilter seed --config {shlex.quote(str(configuration))} --topic "
+        assert (command in said) is not bool(more), said
+    assert warning in stage.run()
+    assert warning not in stage.run()
+    assert checked(stage, capsys)[1].count("judged none") == 0
