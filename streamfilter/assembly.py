@@ -31,8 +31,10 @@ from streamfilter.workers.crew import Crew
 
 if TYPE_CHECKING:
     from streamfilter.backup.index_target import IndexTarget
+    from streamfilter.config.settings.types import Secret
     from streamfilter.documents.codecs.registry import Registry
     from streamfilter.documents.codecs.registry_calls import Access
+    from streamfilter.documents.codecs.registry_tokens import Client
     from streamfilter.monitoring.metrics import Metrics
 
 _POLICY_FACT = "policy"
@@ -96,38 +98,67 @@ def _schemas_for(config: Config, *, settle: bool = False) -> Schemas | None:
 def registry_for(config: Config, *, settle: bool = False) -> Registry | None:
     """Return the schema registry that *config* names; all readers of this process share it.
 
-    Raises `ConfigError`: the certificate authority's file cannot be read.
+    Raises `ConfigError`: a file of certificates cannot be used.
     """
     given = config.input.registry
     if given.url is None:
         return None
-    from streamfilter.documents.codecs.registry_calls import (
-        Access,  # HTTP and TLS take 8 ms to import
-    )
+    # HTTP and TLS take 8 ms to import
+    from streamfilter.documents.codecs.registry_calls import Access, WrongFile
+    from streamfilter.documents.codecs.registry_tokens import Client
 
+    headers = {
+        "target-sr-cluster": given.logical_cluster,
+        "Confluent-Identity-Pool-Id": given.identity_pool,
+    }
     access = Access(
         given.url,
         user=given.user,
-        password=given.password.get_secret_value() if given.password else None,
-        token=given.token.get_secret_value() if given.token else None,
-        ca_file=str(given.ca_file) if given.ca_file else None,
+        password=_plain(given.password),
+        token=_plain(given.token),
+        ca_file=_path(given.ca_file),
+        certificate_file=_path(given.certificate_file),
+        key_file=_path(given.key_file),
+        key_password=_plain(given.key_password),
+        headers=tuple((name, value) for name, value in headers.items() if value is not None),
         seconds=given.timeout.total_seconds(),
     )
+    oauth = given.oauth
+    client = Client(
+        oauth.token_url or "",
+        id=oauth.client_id or "",
+        secret=_plain(oauth.client_secret) or "",
+        scope=oauth.scope,
+        ca_file=_path(oauth.ca_file),
+        seconds=access.seconds,
+    )
     try:
-        return _registry(access, settle)
-    except OSError as error:
-        raise _no_file("registry.ca_file", given.ca_file, error) from None
+        return _registry(access, client if oauth.token_url else None, settle)
+    except WrongFile as error:
+        section = "registry.oauth" if error.path == client.ca_file != access.ca_file else "registry"
+        raise _no_file(f"{section}.{error.key}", error.path, error.error) from None
+
+
+def _plain(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _path(given: Path | None) -> str | None:
+    return None if given is None else str(given)
 
 
 @lru_cache(maxsize=2)
-def _registry(access: Access, settle: bool) -> Registry:
+def _registry(access: Access, client: Client | None, settle: bool) -> Registry:
     from streamfilter.documents.codecs.registry import SETTLE_SECONDS, Registry
 
-    return Registry(access, settle=SETTLE_SECONDS if settle else 0.0)
+    return Registry(access, settle=SETTLE_SECONDS if settle else 0.0, client=client)
 
 
-def _no_file(key: str, path: Path | None, error: Exception) -> ConfigError:
-    return ConfigError([Problem(f"input.{key}", f"cannot read {path}: {error}", "name the file")])
+def _no_file(key: str, path: object, error: Exception) -> ConfigError:
+    cure = "name the file"
+    if key.endswith("certificate_file"):
+        cure = "name the certificate, its key (key_file), and the key's password if it has one"
+    return ConfigError([Problem(f"input.{key}", f"cannot read {path}: {error}", cure)])
 
 
 def newest_schema(config: Config) -> tuple[str, Schema | None]:

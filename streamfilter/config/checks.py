@@ -14,8 +14,9 @@ from operator import attrgetter
 from pathlib import Path
 from urllib.parse import unquote
 
-from streamfilter.config import boilerplate, shapes, values
+from streamfilter.config import boilerplate, schema_places, shapes, values
 from streamfilter.config.configuration import Config
+from streamfilter.config.schema_places import ADDRESS, NO_ADDRESS
 from streamfilter.config.settings.process import OAUTHBEARER, TIMEOUT_SECONDS_MAX
 from streamfilter.config.settings.types import format_duration
 from streamfilter.config.values import overlap
@@ -55,8 +56,6 @@ _BROKER = re.compile(
     re.IGNORECASE,
 )
 """One of bootstrap.servers as librdkafka takes it: of others it makes another host or port."""
-_URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
-NO_ADDRESS = "expected http:// or https://, a host, and no user"
 
 
 def check_meaning(config: Config, broken: Iterable[str] = ()) -> list[Problem]:
@@ -152,7 +151,7 @@ def _query(config: Config) -> Iterator[Problem]:
 
 def _otel(config: Config) -> Iterator[Problem]:
     """An address without a user: it is shown in logs."""
-    if (url := config.otel.endpoint) is not None and not _URL.fullmatch(url):
+    if (url := config.otel.endpoint) is not None and not ADDRESS.fullmatch(url):
         cure = "write it like http://collector:4318; a token goes into OTEL_EXPORTER_OTLP_HEADERS"
         yield Problem("otel.endpoint", NO_ADDRESS, cure)
 
@@ -183,7 +182,7 @@ def _several(config: Config) -> Iterator[Problem]:
 def _format(config: Config) -> Iterator[Problem]:
     if config.input.format not in ("text", "fields"):
         yield from _overlaps(config)
-    yield from _schemas(config)
+    yield from schema_places.check(config)
     yield from _records(config)
 
 
@@ -197,52 +196,6 @@ def _known_ids(config: Config) -> Iterator[Problem]:
     if given.known_id == "duplicate" and given.empty_text != given.short_text:
         got = "with input.known_id: duplicate an empty text is a short one"
         yield Problem("input.empty_text", got, f"set it to {given.short_text}, as input.short_text")
-
-
-def _schemas(config: Config) -> Iterator[Problem]:
-    """Formats with schemas have them from one place; no other format has any."""
-    given, url = config.input, config.input.registry.url
-    if given.message and (given.format, given.framing) != ("protobuf", "none"):
-        yield Problem("input.message", "applies only to protobuf values without a frame",
-                      "set input.framing: none, or remove input.message")  # fmt: skip
-    if not given.has_schema:
-        keyed = given.id is not None and given.id.startswith("key#")
-        if keyed and url is not None:
-            yield from _registry(config, url)
-        for key, value, wrong in (("schema_file", given.schema_file, True),
-                                  ("registry.url", url, not keyed)):  # fmt: skip
-            if value is not None and wrong:
-                got = f"does not apply to input.format {given.format}"
-                cure = "set input.format: avro or protobuf, or remove this setting"
-                yield Problem(f"input.{key}", got, cure)
-        return
-    if (given.schema_file is None) is (url is None):
-        yield Problem("input.schema_file", f"format {given.format} needs one place of its schemas",
-                      "name a file such as article.proto, or input.registry.url")  # fmt: skip
-    if url is not None:
-        yield from _registry(config, url)
-
-
-def _registry(config: Config, url: str) -> Iterator[Problem]:
-    given = config.input.registry
-    if not _URL.fullmatch(url):
-        yield Problem("input.registry.url", NO_ADDRESS,
-                      "write it like https://registry:8081, and put a user into "
-                      "input.registry.user")  # fmt: skip
-    if given.token is not None and given.user is not None:
-        yield Problem(
-            "input.registry.token", "input.registry.user is set, too", "remove one of the two"
-        )
-    if (given.user is None) is not (given.password is None):
-        yield Problem("input.registry.user", "a user without a password, or a password without a "
-                                             "user",
-                      "set both input.registry.user and input.registry.password")  # fmt: skip
-    if not 0.1 <= given.timeout.total_seconds() <= 60:
-        yield Problem("input.registry.timeout", f"got {format_duration(given.timeout)}",
-                      "use 100ms to 60s; the default is 5s")  # fmt: skip
-    if config.input.framing == "none":
-        yield Problem("input.framing", "values without a frame do not name their schema",
-                      "use input.schema_file instead of a registry")  # fmt: skip
 
 
 def _overlaps(config: Config) -> Iterator[Problem]:

@@ -160,7 +160,7 @@ class Config(Section):
         maps = (self.kafka.common, self.kafka.consumer, self.kafka.producer)
         registry = self.input.registry
         values = [value for each in maps for value in each.values()]
-        values += [each for each in (registry.password, registry.token) if each is not None]
+        values += [each for each in registry.secrets if each is not None]
         return frozenset(v.get_secret_value() for v in values if isinstance(v, SecretStr))
 
 

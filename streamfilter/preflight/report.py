@@ -112,6 +112,7 @@ class Preflight:
     problems: list[Problem] = field(default_factory=list)
     unreachable: list[Problem] = field(default_factory=list)
     """Brokers and registries that did not answer."""
+    registry: bool = False  # whether a schema registry answered
     made: list[str] = field(default_factory=list)  # topics that were created just now
     kept: list[Kept] = field(default_factory=list)
     """What the changelog of an index that forgets holds, if the brokers were asked."""
@@ -166,7 +167,8 @@ class Preflight:
         if self.wrong:
             return f"{counted(len(self.wrong), 'problem')} found"
         config, scheme = self.config, self.config.scheme()
-        asked = "the broker agrees" if self.connected else "the broker was not asked: --connect"
+        agree = "the broker and the registry agree" if self.registry else "the broker agrees"
+        asked = agree if self.connected else "the broker was not asked: --connect"
         return (
             f"ok: {config.input.name} → {config.output.unique}, duplicates to "
             f"{config.output.duplicates}; {scheme.bands} bands x {scheme.rows} rows, scheme "
@@ -208,6 +210,7 @@ def preflight(
     if _has_schemas(config, found.problems, found.connected):
         try:
             found.problems += check_schemas(config)
+            found.registry = config.input.schema_file is None
         except SchemasAway as away:
             found.unreachable.append(Problem("input.registry.url", str(away), ""))
     # With wrong properties no client can connect, so waiting for brokers would be useless.

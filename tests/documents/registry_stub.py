@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ class Handler(BaseHTTPRequestHandler):
     given: ClassVar[list[Any]] = []
     asked: ClassVar[list[tuple[str, str | None]]] = []
     wait: ClassVar[threading.Event] = threading.Event()
+    refused: ClassVar[set[str]] = set()
+    clusters: ClassVar[list[str | None]] = []
 
     def setup(self) -> None:
         self.connections.append(self.request)
@@ -28,7 +31,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.asked.append((self.path, self.headers["Authorization"]))
+        self.clusters.append(self.headers["target-sr-cluster"])
         status, body = self.answers.get(self.path, UNKNOWN)
+        if self.headers["Authorization"] in self.refused:
+            status, body = 401, {"error_code": 401}
         if status == "hang":
             self.wait.wait(30)
             return
@@ -55,10 +61,12 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(port: int = 0) -> Iterator[int]:
+def serving(port: int = 0, *, tls: ssl.SSLContext | None = None) -> Iterator[int]:
     """Answer on *port*, or a free one; then hang up on everyone, as a process that ends."""
     Handler.connections = []
     server = Server(("127.0.0.1", port), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield server.server_port
@@ -74,6 +82,6 @@ def serving(port: int = 0) -> Iterator[int]:
 @pytest.fixture
 def url() -> Iterator[str]:
     Handler.answers, Handler.asked, Handler.wait = {SUBJECTS: (200, ["a"])}, [], threading.Event()
-    Handler.given = []
+    Handler.given, Handler.refused, Handler.clusters = [], set(), []
     with serving() as port:
         yield f"http://127.0.0.1:{port}"

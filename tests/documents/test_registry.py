@@ -103,7 +103,8 @@ def test_a_number_that_no_schema_has_is_not_asked_for(url):
     assert Handler.asked == []
 
 
-FOREIGN = [(404, b"<html>"), (404, {"error_code": 404}), (400, {"error_code": 400}), (405, b"")]
+DEEP = b"[" * 90_000
+FOREIGN = [(404, b"<html>"), (404, {"error_code": 404}), (400, {"error_code": 400}), (405, DEEP)]
 
 
 @pytest.mark.parametrize("id", [2_000_000_000, GUID])
@@ -282,8 +283,8 @@ def test_feed_adds_its_schema_as_which_user_the_configuration_says(url):
 @pytest.mark.parametrize(
     "answer",
     [(500, {}), (503, b"busy"), (401, {"error_code": 401}), (403, {}), (429, {}),
-     (200, b"<html>"), (200, []), (200, {"schema": 5}), (200, {"schema": "", "references": 5}),
-     (302, "http://127.0.0.1:1/")],
+     (200, b"<html>"), (200, []), (200, DEEP), (200, {"schema": 5}),
+     (200, {"schema": "", "references": 5}), (302, "http://127.0.0.1:1/")],
 )  # fmt: skip
 def test_whatever_else_it_says_is_no_answer_and_it_is_asked_again(url, answer):
     Handler.answers["/schemas/ids/7"] = answer

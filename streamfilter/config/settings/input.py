@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
+    SecretStr,
     WithJsonSchema,
     model_validator,
 )
@@ -93,6 +94,32 @@ FieldOfRecord = Annotated[
 """How a field is compared: its kind, and its weight in the score."""
 
 
+def _word(value: str) -> str:
+    if not value.isascii() or not value.isprintable() or " " in value or not value:
+        raise ValueError("expected one word of ASCII")
+    return value
+
+
+Word = Annotated[str, AfterValidator(_word)]
+"""A value of an HTTP header."""
+
+
+class RegistryOAuthSection(Section):
+    """OAuth tokens for the registry, by the grant of client credentials, renewed in time."""
+
+    token_url: str | None = None
+    """Token endpoint of the identity provider, such as https://id.example.com/oauth2/token. null:
+    no OAuth."""
+    client_id: str | None = None
+    """The client, as the identity provider knows it."""
+    client_secret: Secret | None = None
+    """The client's secret."""
+    scope: str | None = None
+    """What the token is for, such as schema_registry; several are parted by blanks."""
+    ca_file: Path | None = None
+    """File of the certificates (CA) that the token endpoint is checked with. null: the system's."""
+
+
 class RegistrySection(Section):
     """The schema registry that the values' schemas are in, by Confluent's API."""
 
@@ -107,8 +134,24 @@ class RegistrySection(Section):
     """For bearer authentication."""
     ca_file: Path | None = None
     """File of the certificates (CA) that an https registry is checked with. null: the system's."""
+    certificate_file: Path | None = None
+    """For a registry that knows its clients by certificate (mutual TLS): PEM file of ours. It is
+    read again for each connection, so a renewed one needs no restart."""
+    key_file: Path | None = None
+    """PEM file of the certificate's key. null: it is in certificate_file."""
+    key_password: Secret | None = None
+    """Password of an encrypted key."""
+    oauth: RegistryOAuthSection = RegistryOAuthSection()
+    logical_cluster: Word | None = None
+    """With tokens for Confluent Cloud: the registry's id, such as lsrc-abc123."""
+    identity_pool: Word | None = None
+    """With tokens for Confluent Cloud: the identity pool, such as pool-abc1."""
     timeout: Duration = timedelta(seconds=5)
     """How long to wait for an answer of the registry."""
+
+    @property
+    def secrets(self) -> tuple[SecretStr | None, ...]:
+        return self.password, self.token, self.key_password, self.oauth.client_secret
 
 
 class InputSection(Section):

@@ -37,6 +37,7 @@ from streamfilter.documents.codecs.registry_calls import (
     Calls,
     TooLarge,
 )
+from streamfilter.documents.codecs.registry_tokens import Client, ClientTokens
 from streamfilter.documents.codecs.schemas import (
     Recent,
     Schema,
@@ -98,9 +99,11 @@ class Registry:
         clock: Callable[[], float] = time.monotonic,
         *,
         settle: float = SETTLE_SECONDS,
+        client: Client | None = None,
     ) -> None:
         """Prepare the client, without a request; an unknown id is retried for *settle* seconds."""
-        self._calls, self._access = Calls(access), access
+        self._calls = Calls(access, None if client is None else ClientTokens(client))
+        self._access = access
         self._clock, self._settle = clock, settle
         self._kept: Recent[SchemaId, Schema | Malformed] = Recent()
         self._parts: Recent[str, dict[str, Any]] = Recent()
@@ -334,7 +337,7 @@ class Registry:
         if answer.status == 200:
             try:
                 return understood(answer.content)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise SchemasAway(f"{why}, but {error}") from None
         if answer.status in UNKNOWN_STATUSES:
             raise _NotFound(why, sure=answer.status == 422 or answer.error_code in UNKNOWN_CODES)
