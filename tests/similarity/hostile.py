@@ -86,10 +86,17 @@ def filters(rng: random.Random) -> tuple[list[bytes], list[bytes]]:
     size = rng.choice((1, 900))
     for setting in (AUTO, OFF):
         with chosen(setting):
-            filter_ = FilterPool(1 << 20).empty(words_for(size, bits=16))
-            filter_.add(np.unique(keys[0]))
-            found = passed([filter_, filter_.halved()], keys)
-            made.append([filter_.words.tobytes(), found.tobytes()])
+            pool, words = FilterPool(1 << 20), words_for(size, bits=16)
+            beside, filter_, alone = (
+                pool.empty(words),
+                pool.empty(words),
+                FilterPool(0).empty(words),
+            )
+            for each in (filter_, alone):  # of one size, and another step
+                each.add(np.unique(keys[0]))
+            beside.add(np.unique(keys[1, ::2]))
+            found = passed([beside, filter_, alone, filter_.halved()], keys)
+            made.append([filter_.words.tobytes(), alone.words.tobytes(), found.tobytes()])
     return made[0], made[1]
 
 

@@ -50,7 +50,7 @@ from streamfilter.index.rocks.run_merge import BucketSource, Merge
 from streamfilter.killpoints import kill_point
 from streamfilter.similarity.columns import U64, Flags
 
-PACE = 1.5  # keys that each merge writes for each key of a write: it ends before the next is due
+PACE = 3  # keys that each merge writes for each key of a write: it ends long before the next is due
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
 MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
 BITS = 24

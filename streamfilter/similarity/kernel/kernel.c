@@ -13,12 +13,11 @@
 
 typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64; typedef int64_t i64; /* sizes */
 #define EXPORT __attribute__((visibility("default")))
-enum { BAD = -1, UNKNOWN_PAGE = -2 };
-enum { LETTER = 1, UNSPACED = 2, MARK = 3 }; /* of `text/code_points.py` */
+enum { BAD = -1, UNKNOWN_PAGE = -2, LETTER = 1, UNSPACED = 2, MARK = 3 }; /* code_points.py */
 /* Values of `text/folding.py`: a code point, or an instruction from SPECIAL on. */
 enum { SPECIAL = 0x110000, NOTHING = SPECIAL, CONTEXT, UNKNOWN };
 enum { MARKED = 1 << 21, SEVERAL = 1 << 22, SPACE = 32, WORD = 8, VECTOR_BYTES = 32, BLOCK = 4 };
-enum { ROUNDS = 15, ROUND_SHIFT = 28, VALUE_BITS = 25, REPEATING = 4096 };
+enum { ROUNDS = 15, ROUND_SHIFT = 28, VALUE_BITS = 25, REPEATING = 4096, AT_ONCE = 512 };
 #define EMPTY 0xFFFFFFFFu
 
 /* Return whether n parts that begin at starts[0] = first, rising by least or more, end at end. */
@@ -49,8 +48,7 @@ EXPORT i64 sf_ascii(const u8 *in, i64 n, const i64 *bounds, i64 texts, const u8 
     out[o++] = 0;
     for (i64 t = 0; t < texts; t++) {
         u8 was = 0;
-        int space = 1; /* what stands last is a space, or nothing yet */
-        i64 word = 0;
+        i64 word = 0, space = 1; /* what stands last is a space, or nothing yet */
         out_bounds[t] = o, text_starts[t] = k;
         for (i64 i = bounds[t]; i < bounds[t + 1] - 1; i++) { /* no branches: words are short */
             u8 c = map[in[i]], class = classes[c];
@@ -83,15 +81,13 @@ EXPORT i64 sf_fold(const u32 *points, i64 n, const i64 *bounds, i64 texts, const
         for (i64 end = bounds[t] - 1; i < end; i++) {
             u32 point = points[i], value;
             if (point >= SPECIAL) return BAD;
-            kept[o] = point;
-            values[o] = value = table[point];
+            kept[o] = point, values[o] = value = table[point];
             if (value >= SPECIAL) {
                 if (value == UNKNOWN) return UNKNOWN_PAGE;
                 if (value == NOTHING) continue;
                 if (value == CONTEXT || (marked && value & MARKED)) places[count++] = o;
             }
-            marked = value & MARKED;
-            o++;
+            marked = value & MARKED, o++;
         }
         values[o] = kept[o] = points[i++]; /* the separator */
         out_bounds[t] = ++o;
@@ -113,8 +109,7 @@ static inline i64 unfolded(const u32 *several, const i64 *lengths, i64 rows, i64
                            u32 *own, const u32 **points)
 {
     i64 row = value & ~SEVERAL;
-    *own = value & (MARKED - 1);
-    *points = own;
+    *own = value & (MARKED - 1), *points = own;
     if (!(value & SEVERAL)) return value & MARKED && *own < SPECIAL ? 1 : BAD;
     if (row >= rows || lengths[row] < 0 || lengths[row] > width) return BAD;
     *points = several + row * width;
@@ -150,8 +145,7 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
                 k = span(starts, sizes, k, word, o, was & !class);
                 word = class != was ? o : word;
                 o += collapse & blank & space ? 0 : 1 + two;
-                space = blank;
-                was = class;
+                space = blank, was = class;
                 continue;
             }
             if (own >= SPECIAL) count = unfolded(several, lengths, rows, width, own, &own, &points);
@@ -174,16 +168,13 @@ EXPORT i64 sf_encode(const u32 *values, i64 n, const i64 *bounds, i64 texts, con
                 held = 0;
                 k = span(starts, sizes, k, word, o, was == LETTER && class != LETTER);
                 if (was != LETTER) word = o;
-                behind = o;
-                o += utf8(out + o, point);
+                behind = o, o += utf8(out + o, point);
                 if (class == UNSPACED) {
                     pairs = was == UNSPACED;
                     k = span(starts, sizes, k, unit, o, pairs);
-                    unit = behind;
-                    behind = o;
+                    unit = behind, behind = o;
                 }
-                space = point == SPACE;
-                was = class;
+                space = point == SPACE, was = class;
             }
         }
         if (collapse && space && o > out_bounds[t]) o--;
@@ -349,10 +340,8 @@ EXPORT i64 sf_samples(const u64 *tokens, i64 n, const i64 *starts, i64 sets, i64
                 a[j] = x;
             }
         }
-        for (i64 i = 0; i < size; i++) {
-            if (i && a[i] == a[i - 1]) continue;
-            if (distinct++ < most) samples[k++] = a[i];
-        }
+        for (i64 i = 0; i < size; i++)
+            if ((!i || a[i] != a[i - 1]) && distinct++ < most) samples[k++] = a[i];
         sizes[t] = k - begin, set_sizes[t] = distinct;
     }
     return k;
@@ -371,20 +360,31 @@ static inline u64 *block_of(const i64 *filter, u64 key)
     return (u64 *)filter[0] + ((key >> 32) * (u64)(filter[1] / BLOCK) >> 32) * BLOCK * filter[2];
 }
 
-/* bloom_filter.py, `passed`: bit f of a key's flags says that filter f, of m, perhaps has it. */
+/* bloom_filter.py, `passed`: bit f of a key's flags says that filter f, of m, perhaps has it. Of
+ * some keys at a time, the first words without branches: many lines of memory are on their way. */
 EXPORT i64 sf_passed(const i64 *each, i64 m, const u64 *keys, i64 count, u64 *flags)
 {
+    u64 first[AT_ONCE], place[AT_ONCE]; /* filters of one size and step share the places */
     for (i64 f = 0; f < 3 * m; f += 3) if (each[f + 1] < BLOCK || each[f + 1] >> 34) return BAD;
-    for (i64 i = 0; i < count; i++) {
-        u64 key = keys[i], first = bits_of(key, 0), ahead = keys[i + 8 < count ? i + 8 : i];
-        for (i64 f = 0; f < m; f++) __builtin_prefetch(block_of(each + 3 * f, ahead));
-        for (i64 f = flags[i] = 0; f < m; f++) {
-            u64 *its = block_of(each + 3 * f, key), lack = first & ~its[0], step = each[3 * f + 2];
-            for (int w = 1; w < BLOCK && !lack; w++) lack = bits_of(key, w) & ~its[w * step];
-            flags[i] |= (u64)!lack << f;
+    for (i64 n; count > 0; count -= n, keys += n, flags += n) {
+        n = count < AT_ONCE ? count : AT_ONCE;
+        for (i64 i = 0; i < n; i++) first[i] = bits_of(keys[i], 0), flags[i] = 0;
+        for (i64 f = 0; f < m; f++) {
+            const i64 *its = each + 3 * f;
+            const u64 *words = (u64 *)its[0];
+            for (i64 i = f && its[1] == its[-2] && its[2] == its[-1] ? n : 0; i < n; i++)
+                place[i] = (u64)(block_of(its, keys[i]) - words);
+            for (i64 i = 0; i < n; i++) flags[i] |= (u64)!(first[i] & ~words[place[i]]) << f;
+        }
+        for (i64 i = 0; i < n; i++) for (u64 rest = flags[i]; rest; rest &= rest - 1) {
+            const i64 *its = each + 3 * __builtin_ctzll(rest);
+            u64 lack = 0, *block = block_of(its, keys[i]);
+            for (int w = 1; w < BLOCK && !lack; w++)
+                lack = bits_of(keys[i], w) & ~block[w * its[2]];
+            if (lack) flags[i] ^= rest & -rest;
         }
     }
-    return count;
+    return 0;
 }
 
 /* bloom_filter.py, `BloomFilter.add`. */
