@@ -128,3 +128,10 @@ def test_a_filter_that_is_missing_or_hopeless_lets_everything_pass() -> None:
     assert (passed([None, made, None], random_keys(10, 1)) & np.uint64(5) == 5).all()
     assert (passing([0.5, 1.0]), pass_rate_of(0, 1), pass_rate_of(64, 10**18)) == (1.0, 1.0, 1.0)
     assert passing([0.5, 0.5, 0.0]) == 0.75
+
+
+@pytest.mark.parametrize("pool", [ALONE, FilterPool(1 << 30)])
+def test_a_filter_begins_with_a_line_of_the_cache(pool: FilterPool) -> None:
+    for keys in (1, 100, 5_000, 100_000, 3_000_000):
+        made = [pool.of_keys(keys, bits=24), pool.of_keys(keys, bits=24).halved()]
+        assert [each.shared.ctypes.data % 64 for each in made if each is not None] == [0, 0]

@@ -84,21 +84,27 @@ def runs_of(index: Any) -> WindowRuns:
 
 def story(path: Path, writes: int = WRITES, **bounds: int) -> None:
     """Live through kills between writes, whatever is being written, and compare with the model."""
-    index, model, levels = opened(path / "0", **bounds), model_after(0), set[int]()
+    path = path / "0"
+    index, model, levels = opened(path, **bounds), model_after(0), set[int]()
+    killed = random.Random("kills").sample(range(writes), writes // 9)
+    writing, merging = set[bool](), set[bool]()
     for number in range(writes):
         index.apply(changes(number))
         model.apply(changes(number))
         levels |= {run.info.level for run in runs_of(index).paged}
-        if number % 17 == 16:
-            copy = as_a_kill_leaves_it(path / f"{number // 17}", path / f"{number // 17 + 1}")
+        if number in killed:
+            writing.add(runs_of(index)._sealed is not None)
+            merging.add(any(not each.from_memory for each in runs_of(index)._merges))
+            path = as_a_kill_leaves_it(path, path.with_name(f"killed-{number}"))
             index.close()
-            index = opened(copy, **bounds)
+            index = opened(path, **bounds)
         if number % 5 == 0:
             assert list(index.dump()) == list(model.dump())
         old = keys_at(random.Random(number).randrange(number + 1))
         assert index.probe(old).ordinals.tolist() == model.probe(old).ordinals.tolist()
     assert list(index.dump()) == list(model.dump())
     assert levels == {0, 1}
+    assert writing == merging == {False, True}, "kills met no run that was half written or merged"
     index.close()
 
 

@@ -29,6 +29,7 @@ from streamfilter.similarity.kernel.choice import kernel
 
 WORDS = 4
 WORD_BYTES = 8
+LINE_WORDS = 8  # of the processor's cache
 BLOCK_BYTES = WORDS * WORD_BYTES  # within one line of the processor's cache
 BITS_OF_WORD = 2  # two words of three bits pass three times as many, eight of one a third less
 SIDE_BY_SIDE = 4  # words of as many filters are half of a line: seldom is a second one needed
@@ -95,8 +96,10 @@ class BloomFilter:
         blocks = len(self.words) // WORDS
         if blocks % 2:
             return None
-        pairs = self.words.reshape(blocks // 2, 2, WORDS)
-        return BloomFilter((pairs[:, 0] | pairs[:, 1]).reshape(-1), self.keys)
+        pairs, half = self.words.reshape(blocks // 2, 2, WORDS), lone(blocks // 2 * WORDS)
+        np.bitwise_or(pairs[:, 0], pairs[:, 1], out=half.shared.reshape(-1, WORDS))
+        half.keys = self.keys
+        return half
 
 
 class FilterPool:
@@ -116,12 +119,28 @@ class FilterPool:
     def empty(self, words: int) -> BloomFilter:
         """Return an empty filter of so many *words*."""
         if words * WORD_BYTES > self._size_max:
-            return BloomFilter(np.zeros(words, np.uint64))
+            return lone(words)
         free = self._free.setdefault(words, [])
         if not free:
-            shared = np.zeros(words * SIDE_BY_SIDE, np.uint64)
+            shared = _zeros(words * SIDE_BY_SIDE)
             free += [BloomFilter(shared, 0, slot, SIDE_BY_SIDE) for slot in range(SIDE_BY_SIDE)]
         return free.pop()
+
+
+def lone(words: int) -> BloomFilter:
+    """Return an empty filter of so many *words* that shares them with no other."""
+    return BloomFilter(_zeros(words))
+
+
+def _zeros(words: int) -> U64:
+    """Return zeros that begin with a line of the processor's cache.
+
+    It has the first two words of a block of four filters, or all words of two blocks of one. A line
+    later, half of the second words cost an access of their own: filters took twice the time.
+    """
+    room = np.zeros(words + LINE_WORDS, np.uint64)
+    begin = -room.ctypes.data // WORD_BYTES % LINE_WORDS
+    return room[begin : begin + words]
 
 
 def words_for(keys: int, *, bits: int) -> int:

@@ -32,6 +32,7 @@ BEGIN = b"\0\0"  # of all rows of buckets: only the stamp comes before
 BUCKET_BYTES = 8  # of the key of a row that is a single bucket
 
 _FILTER = 0x8000_0000
+_NAME = np.dtype([("kind", f"V{len(_RUN)}"), ("number", ">u4"), ("page", ">u4")])
 _HEAD = struct.Struct("<B?H")
 _ENTRY = struct.Struct("<IBBQQ")
 _MERGE = struct.Struct("<IBB?IQQH")
@@ -141,12 +142,11 @@ def recent_key(stamp: int) -> bytes:
     return RECENT + stamp.to_bytes(8, "big")
 
 
-def page_names(number: int, pages: I64) -> list[bytes]:
-    prefix = _prefix(number)
-    names = np.empty((len(pages), len(prefix) + 4), np.uint8)
-    names[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
-    names[:, len(prefix) :] = pages.astype(">u4").view(np.uint8).reshape(-1, 4)
-    listed: list[bytes] = names.view(f"V{names.shape[1]}").ravel().tolist()
+def page_names(number: int | I64, pages: I64) -> list[bytes]:
+    """Return the keys of the rows of *pages*. Their run's *number* is one, or one for each."""
+    names = np.empty(len(pages), _NAME)
+    names["kind"], names["number"], names["page"] = np.void(_RUN), NUMBER_MAX - number, pages
+    listed: list[bytes] = names.view(f"V{_NAME.itemsize}").tolist()
     return listed
 
 

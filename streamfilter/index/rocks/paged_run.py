@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from streamfilter.index.bands.sorted_run import Places, SortedRun, run_of, unpac
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.format import Lists, decode_buckets
 from streamfilter.index.rocks.database import Database
-from streamfilter.similarity.columns import U64, Flags, distinct
+from streamfilter.similarity.columns import U64, Flags
 
 ROW_BYTES_MAX = 32  # of nearly all rows of format 2
 FEW = 16  # keys whose bytes are searched for in their pages, before these are unpacked
@@ -47,11 +47,6 @@ class PagedRun:
 
     def __len__(self) -> int:
         return self.info.keys
-
-    def names(self, keys: U64) -> list[bytes]:
-        """Return the rows of the pages in which *keys*, distinct and rising, would be."""
-        pages = distinct((keys >> np.uint64(64 - self.info.bits)).astype(np.int64))
-        return page_names(self.info.number, pages)
 
     def between(self, begin: int, end: int) -> SortedRun:
         shift = 64 - self.info.bits
@@ -103,11 +98,11 @@ def _read(
     waiting: Sequence[tuple[PagedRun, Places]], keys: U64, left: Flags
 ) -> Iterator[tuple[Places, Lists]]:
     """Read the pages of all runs at once. Yield what is found, and note that it is not *left*."""
-    names = [run.names(keys[asked]) for run, asked in waiting]
     run, _ = waiting[0]
-    rows = iter(run.store.get(run.family, [*chain.from_iterable(names)]))
-    for (_, places), its in zip(waiting, names, strict=True):
-        pages, asked = _there(islice(rows, len(its))), places[left[places]]
+    of, names = _pages([run for run, _ in waiting], [keys[asked] for _, asked in waiting])
+    rows, counts = iter(run.store.get(run.family, names)), np.bincount(of).tolist()
+    for (_, places), count in zip(waiting, counts, strict=True):
+        pages, asked = _there(islice(rows, count)), places[left[places]]
         # Most of a few keys have only passed the filter. To see that costs less than to unpack.
         if len(asked) <= FEW and not any(
             key in page for key in keys[asked].astype("<u8").view("V8").tolist() for page in pages
@@ -118,6 +113,19 @@ def _read(
         if len(hits):
             left[asked[hits]] = False
             yield asked[hits], buckets.lists(there)
+
+
+def _pages(runs: Sequence[PagedRun], keys: Sequence[U64]) -> tuple[Places, list[bytes]]:
+    """Return the pages in which the *keys* of each run would be, distinct and rising.
+
+    That is the place of a page's run among *runs*, and the name of its row.
+    """
+    which = np.repeat(np.arange(len(runs)), [len(each) for each in keys])
+    shifts = np.array([64 - run.info.bits for run in runs], np.uint64)
+    pages = (np.concatenate(keys) >> shifts[which]).astype(np.int64)
+    heads = np.flatnonzero(np.diff(which << 32 | pages, prepend=-1))
+    numbers = np.array([run.info.number for run in runs])
+    return which[heads], page_names(numbers[which[heads]], pages[heads])
 
 
 def _there(rows: Iterable[bytes | None]) -> list[bytes]:

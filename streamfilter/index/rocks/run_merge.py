@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfilter.index.bands.bloom_filter import WORDS, BloomFilter
+from streamfilter.index.bands.bloom_filter import WORDS, BloomFilter, lone
 from streamfilter.index.bands.run_rows import (
     FILTER_WORDS,
     MergeInfo,
@@ -76,7 +76,7 @@ class Merge:
         merge = cls(
             store, family, info.number,
             level=info.level, sources=sources, bottom=info.bottom,
-            filter_=BloomFilter(np.zeros(info.words, np.uint64)) if info.words else None,
+            filter_=lone(info.words) if info.words else None,
         )  # fmt: skip
         merge.bits, merge._next, merge._keys = info.bits, info.page, info.keys
         if merge.filter is not None:
