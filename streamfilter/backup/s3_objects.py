@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from http import HTTPStatus
 from io import SEEK_CUR, SEEK_END, RawIOBase
 from typing import Any
 
@@ -41,7 +42,7 @@ CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 10, 60, 3
 CALL_SECONDS = 600  # longest call, with all its attempts
 ABORT_SECONDS = 10  # longest wait for a store that is to forget an upload
 POLL_SECONDS = 0.2  # longest delay of an interruption
-_FULL = re.compile(r"quota|storage ?full|no space|insufficient storage|507", re.IGNORECASE)
+_FULL = re.compile(r"quota|full|nospace|insufficient", re.IGNORECASE)  # of a store's code
 _USER = re.compile(r"(://)\S*@")  # user and password in AWS_ENDPOINT_URL
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 _CURE = (
@@ -207,7 +208,7 @@ def _faults(what: str) -> Iterator[None]:
         raise StoreRefused(f"{what}: {_clean(error)}\n    cure: {_CURE}") from None
     except Exception as error:  # what speaks no S3 raises anything: KeyError, RecursionError
         text = _clean(error)
-        if _FULL.search(text) or getattr(error, "errno", 0) == errno.ENOSPC:
+        if _says_full(error):
             raise StoreFull(
                 f"{what}: the target is full ({text})\n    cure: make room there"
             ) from None
@@ -216,8 +217,18 @@ def _faults(what: str) -> Iterator[None]:
 
 def code_of(error: Exception) -> str:
     """Return S3's code for *error*, or "" if it has none."""
-    response = getattr(error.__cause__, "response", None) or {}
-    return str(response.get("Error", {}).get("Code", ""))
+    return str(_response(error).get("Error", {}).get("Code", ""))
+
+
+def _response(error: Exception) -> dict[str, Any]:
+    """Return the store's answer. Only it is asked: a text also quotes addresses and names."""
+    return getattr(error.__cause__, "response", None) or {}
+
+
+def _says_full(error: Exception) -> bool:
+    status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    full = status == HTTPStatus.INSUFFICIENT_STORAGE or _FULL.search(code_of(error))
+    return bool(full) or getattr(error, "errno", 0) == errno.ENOSPC
 
 
 def check_unchanged(what: str, etag: str, now: str) -> None:

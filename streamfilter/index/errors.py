@@ -109,7 +109,7 @@ _DAMAGED = ("corruption", "no such file", "column family not found", "does not e
 def translated(error: Exception, path: Path) -> IndexFault:
     """Return the fault for RocksDB's text in *error*; its message names *path*."""
     text = str(error)
-    lowered = text.lower()
+    lowered = text.replace(str(path), "").lower()  # words of a directory's name say nothing
     if any(phrase in lowered for phrase in _FULL):
         return DiskFull(f"{path}: the disk is full ({text})", path)
     if any(phrase in lowered for phrase in _LOCKED):

@@ -276,7 +276,7 @@ def test_an_upload_that_breaks_off_leaves_no_object(kind, tmp_path, request):
 def test_wrong_credentials_a_missing_bucket_and_no_server_are_named_without_secrets(
     new_bucket, monkeypatch, tmp_path
 ):
-    bucket = new_bucket()
+    bucket = new_bucket() + "/no-space/full-quota/507"  # words of a name say nothing
     with pytest.raises(StoreRefused, match="create the bucket"):
         store_at("s3://there-is-no-such-bucket").listing("")
     with socket.socket() as free:
@@ -295,8 +295,8 @@ def test_wrong_credentials_a_missing_bucket_and_no_server_are_named_without_secr
 
 @pytest.mark.parametrize(
     ("code", "status", "fault"),
-    [("ExpiredToken", 400, StoreRefused), ("XMinioStorageFull", 507, StoreFull),
-     ("Strange", 418, StoreUnreachable)],
+    [("ExpiredToken", 400, StoreRefused), ("XMinioStorageFull", 500, StoreFull),
+     ("Strange", 507, StoreFull), ("Strange", 418, StoreUnreachable)],
 )  # fmt: skip
 def test_what_a_store_answers_in_the_middle_of_an_upload_is_told_by_its_kind(
     code, status, fault, index, tmp_path, new_bucket, monkeypatch

@@ -207,6 +207,8 @@ def test_a_disk_that_refuses_is_told_from_one_that_is_full(tmp_path: Any) -> Non
     refused = translated(Exception("IO error: While fsync: Input/output error"), tmp_path)
     assert "the database cannot be used now" in str(refused)
     full = translated(Exception("IO error: No space left on device"), tmp_path)
+    named = tmp_path / "No space left" / "disk quota exceeded"
+    assert type(translated(Exception(f"IO error: {named}/1.sst: Bad"), named)) is type(refused)
     assert re.search(
         r"free some space, at least 256 MiB \(\d+ are left\), and it goes on", str(full)
     )
