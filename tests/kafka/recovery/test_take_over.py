@@ -3,6 +3,7 @@
 import json
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, redirect_stdout
@@ -16,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.config.loading import load_config
 from streamfilter.engine.batches.inputs import Inputs
@@ -28,6 +30,7 @@ from streamfilter.model import SEEDS_FROM, BatchMark, Record, Source, Span
 from streamfilter.stops import ConfigError, Temporary
 from tests.kafka.story import CUT, STATIC, Settings, die_at, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
+from tests.support.session.shared_broker import SHORT_CLOCKS
 from tests.support.stage import Stage
 from tests.support.topics import Input, create_topics, produce, read_committed
 
@@ -152,6 +155,43 @@ def forwarded_once(stage: Stage) -> None:
         json.loads(each.value or b"{}")["text"] for each in stage.outputs()["unique"]
     )
     assert max(forwarded.values()) == 1, forwarded.most_common(1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pause", [False, True], ids=["kill", "pause"])
+@pytest.mark.parametrize("point", [*BEFORE, *OTHERS, "transaction.committed", "takeover.done"])
+def test_a_broker_fails_while_a_group_with_workers_takes_over(forge, tmp_path, point, pause):
+    settings = {**STATIC, "batch": {**CUT, "workers": 2}}
+    with (
+        RealKafka(nodes=3, properties=SHORT_CLOCKS) as cluster,
+        closing(Stage(cluster.bootstrap, tmp_path, replication=3, launch=forge.launch)) as stage,
+    ):
+        for first in (0, 60):
+            stage.produce(records(STORIES[first : first + 60], first=first))
+            stage.run(**settings)
+            if first == 0:
+                assert seeded_by(stage, stage.configuration(state="new", **new(stage, settings)))
+        stage.produce(records(STORIES[120:], first=120))
+        environment = {VARIABLE: f"{point}:1:stop"}
+        taking = stage.start(state="new", environment=environment, **new(stage, settings))
+        taking.wait_until_stopped()
+        node = random.Random(point).choice(cluster.nodes)
+        node.pause() if pause else node.kill()
+        taking.resume()
+        time.sleep(8)  # beyond the session timeout
+        node.resume() if pause else node.start()
+        cluster.wait_until_ready()
+        try:
+            stage.drain(taking)
+            assert taking.terminate() == 0
+        except AssertionError:
+            assert taking.wait_for_exit() in (75, 76), taking.with_log("ended otherwise")
+            stage.run(state="new", **new(stage, settings))
+        assert verdicts(stage).keys() == {f"d{n}" for n in range(len(STORIES))}
+        old, taken = judged_by(stage).values()
+        assert taken, "the new group has judged"
+        assert all(a[1] == b[0] for a, b in pairwise([*old, *taken]))
+        forwarded_once(stage)
 
 
 def refused(stage: Stage, **sections: Any) -> str:
