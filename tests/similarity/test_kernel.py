@@ -300,6 +300,10 @@ def test_without_a_folder_that_can_be_written_numpy_signs(tmp_path, monkeypatch,
         choice._found.cache_clear()
         assert signs().kernel is None
         assert "set XDG_CACHE_HOME" in signs().why
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "")  # not /.cache, into which root may write
+    choice._found.cache_clear()
+    assert signs().why.endswith("set XDG_CACHE_HOME or HOME")
 
 
 def test_what_others_may_write_is_not_loaded(cache):

@@ -112,7 +112,8 @@ def cache_folder() -> Path:
     Raises:
         NoLibraryError: there is none, or others may write into it.
     """
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    home = os.environ.get("HOME", "~")  # empty: there is none, and `expanduser` would say "/"
+    root = os.environ.get("XDG_CACHE_HOME") or (home and os.path.expanduser("~/.cache"))
     if not os.path.isabs(root):
         raise NoLibraryError("no folder to compile it into: set XDG_CACHE_HOME or HOME")
     folder = Path(root, "streamfilter")
