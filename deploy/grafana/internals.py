@@ -74,10 +74,6 @@ CLIENT = Row("Kafka client", (
           "bytes", (Query(summed(series("kafka_queued_bytes"), "client"), "{{client}}"),)),
     Chart("Throttled", "Time that a quota of the broker held responses back.", "s",
           (Query(largest(series("kafka_throttle_seconds"), "client"), "{{client}}"),)),
-    Chart("Records by topic", "With input.topics: all records, and what became of them.", "short",
-          tuple(Query(rate(f"topic_{name}_total", "topic"), f"{{{{topic}}}}: {name}")
-                for name in ("consumed", "unique", "duplicates", "unjudged", "dead_letters")),
-          width=24),
 ))  # fmt: skip
 
 EDGES = Row("Edges", (
@@ -91,7 +87,7 @@ EDGES = Row("Edges", (
           "records that were judged and did not exist any more.", "cps",
           (Query(rate("edge_signed_again_total"), "signed again"),
            Query(rate("edge_gone_records_total"), "gone"))),
-))  # fmt: skip
+), "cluster.enabled")  # fmt: skip
 
 JUDGE = Row("Judge", (
     Chart("Busy", "Share of the judge's time in which its loop works. Above .8 is an alert: more "
@@ -103,7 +99,7 @@ JUDGE = Row("Judge", (
     Chart("Roles", "What each process is. alone: it does everything.", "none",
           (Query(largest(f"{series('role')} == 1", "instance", "role"), "{{instance}} {{role}}"),),
           Form.NAMES, tall=True),
-))  # fmt: skip
+), "cluster.enabled")  # fmt: skip
 
 INDEX = Row("The index's life", (
     Chart("Documents", "Documents in the index, by process.", "short", _each("index_documents")),
@@ -139,13 +135,6 @@ INDEX = Row("The index's life", (
                  f"{summed(known('changelog_start_offset'), 'instance')}", "{{instance}}"),
            Query(summed(known("changelog_surplus_records"), "instance"),
                  "{{instance}} to be cut off")), width=12),
-    Chart("Age of the last backup", "Of the newest whole backup in index.backup.target. No line: "
-          "this process takes none. Decades: there is none yet.", "s",
-          (Query(since("backup_last_timestamp_seconds", "instance"), "{{instance}}"),), width=12),
-    Chart("Backups", "Bytes a second to the target, and failures an hour by reason.", "Bps",
-          (Query(rate("backup_bytes_total"), "bytes"),
-           Query(f'3600 * {rate("backup_failures_total", "reason")}', "{{reason}} an hour")),
-          width=12),
     Chart("Bytes to the changelog", "Bytes of batches a second, before compression; times the "
           "retention is what it takes for each copy.", "Bps",
           (Query(rate("changelog_bytes_total"), "bytes"),), width=12),
@@ -179,11 +168,7 @@ ROCKSDB = Row("RocksDB", (
     Chart("The front lets through", "Share of never-written keys that reach RocksDB. Above some "
           "5 %: give memory.miss_filter more.", "percentunit",
           (Query(largest(series("rocksdb_front_pass_rate"), "instance"), "{{instance}}"),),
-          Form.NUMBER, decimals=2, width=4),
-    Chart("Filter's bits a key", "16 or more while memory.miss_filter is large enough.",
-          "none",
-          (Query(smallest(series("rocksdb_front_density"), "instance"), "{{instance}}"),),
-          Form.NUMBER, decimals=1, width=4),
+          Form.NUMBER, decimals=2),
 ))  # fmt: skip
 
 PROCESS = Row("Process", (
@@ -203,6 +188,23 @@ PROCESS = Row("Process", (
           width=12),
 ))  # fmt: skip
 
+MORE = Row("More", (
+    Chart("Records by topic", "With input.topics: all records, and what became of them.", "short",
+          tuple(Query(rate(f"topic_{name}_total", "topic"), f"{{{{topic}}}}: {name}")
+                for name in ("consumed", "unique", "duplicates", "unjudged", "dead_letters")),
+          width=24),
+    Chart("Age of the last backup", "Of the newest whole backup in index.backup.target. No line: "
+          "this process takes none. Decades: there is none yet.", "s",
+          (Query(since("backup_last_timestamp_seconds", "instance"), "{{instance}}"),)),
+    Chart("Backups", "Bytes a second to the target, and failures an hour by reason.", "Bps",
+          (Query(rate("backup_bytes_total"), "bytes"),
+           Query(f'3600 * {rate("backup_failures_total", "reason")}', "{{reason}} an hour"))),
+    Chart("Filter's bits a key", "16 or more while memory.miss_filter is large enough.",
+          "none",
+          (Query(smallest(series("rocksdb_front_density"), "instance"), "{{instance}}"),),
+          Form.NUMBER, decimals=1),
+), "input.topics, index.backup, or a large index")  # fmt: skip
+
 UID, TITLE = "streamfilter-internals", "streamfilter: internals"
 DESCRIPTION = "Kafka client, transactions, RocksDB, the life of the index, the process."
-ROWS = (TRANSACTIONS, CLIENT, EDGES, JUDGE, INDEX, ROCKSDB, PROCESS)
+ROWS = (TRANSACTIONS, CLIENT, INDEX, ROCKSDB, PROCESS, EDGES, JUDGE, MORE)

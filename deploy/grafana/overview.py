@@ -20,6 +20,7 @@ from deploy.grafana.expressions import (
 from deploy.grafana.panels import Chart, Form, Mark, Query, Row
 from streamfilter.monitoring import colours
 
+FIRING = ('alertstate="firing"', 'alertname=~"Streamfilter.*"')
 DUPLICATES = ('verdict=~"exact_duplicate|near_duplicate"',)
 JUDGED = ('outcome=~"confirmed|rejected"',)
 BY_VERDICT = {verdict.value: colour for verdict, colour in colours.BY_VERDICT.items()}
@@ -69,11 +70,11 @@ HEALTH = Row("Health", (
           "comes in; with records waiting it means that the filter is stuck.", "s",
           (Query(since("last_commit_timestamp_seconds"), "ago"),), Form.NUMBER, width=3),
     Chart("Alerts that fire", "Ours, with how bad they are; what to do stands in the operator's "
-          "README, where their runbook_url leads. – none fires, or Prometheus has no rules. An "
+          "README, where their runbook_url leads. none: none fires, or Prometheus has no rules. An "
           "alert on a job names no instance: choose All above.", "none",
-          (Query(largest(series("ALERTS", 'alertstate="firing"', 'alertname=~"Streamfilter.*"'),
-                         "alertname", "severity"), "{{alertname}} ({{severity}})"),),
-          Form.NAMES, width=24),
+          (Query(largest(series("ALERTS", *FIRING),
+                         "alertname", "severity"), "{{alertname}} ({{severity}})"),
+           Query(f"absent({series('ALERTS', *FIRING)})", "none")), Form.NAMES, width=24),
 ))  # fmt: skip
 
 TRAFFIC = Row("Traffic", (

@@ -80,6 +80,9 @@ class Row:
 
     title: str
     charts: tuple[Chart, ...]
+    needs: str = ""
+    """The setting without which it has no data: it is closed until one opens it. Grafana asks
+    nothing for a closed row, and before version 12 cannot hide an empty panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,13 @@ def build(
         whole.annotation(_annotation(mark))
     for row in rows:
         assert sum(chart.width for chart in row.charts) % COLUMNS == 0, row.title
-        whole.with_row(dashboard.Row(row.title))
-        for chart in row.charts:
-            whole.with_panel(_MAKERS[chart.form](chart))
+        panels = [_MAKERS[chart.form](chart) for chart in row.charts]
+        heading = dashboard.Row(f"{row.title} (with {row.needs})" if row.needs else row.title)
+        for panel in panels if row.needs else ():
+            heading.with_panel(panel)  # which closes it
+        whole.with_row(heading)
+        for panel in () if row.needs else panels:
+            whole.with_panel(panel)
     plain: dict[str, Any] = json.loads(json.dumps(whole.build(), cls=JSONEncoder))
     return plain
 

@@ -53,9 +53,9 @@ class Placed:
 def picture(path: Path, source: Source, *, every: bool = False) -> Figure:
     """Return a figure with the panels of the dashboard at *path*.
 
-    Panels in which nothing happened are left out, unless *every* is true.
+    Closed rows and panels in which nothing happened are left out, unless *every* is true.
     """
-    drawn = [(panel, _known(source.lines(panel))) for panel in panels(path)]
+    drawn = [(p, _known(source.lines(p))) for p in panels(path) if every or not p.closed]
     if not every:
         drawn = [(panel, lines) for panel, lines in drawn if happened(panel, lines)]
     placed, headings, height = _laid_out(drawn)

@@ -29,6 +29,8 @@ class Panel:
     """One panel, and its place in Grafana's grid of 24 columns."""
 
     row: str
+    closed: bool
+    """Whether its row is closed until one opens it."""
     title: str
     description: str
     kind: str
@@ -68,17 +70,18 @@ def _panels(dashboard: Mapping[str, Any]) -> Iterator[Panel]:
     for each in dashboard["panels"]:
         if each["type"] == "row":
             row = each["title"]
-            yield from (_panel(row, inner) for inner in each.get("panels", ()))
+            yield from (_panel(row, inner, closed=True) for inner in each.get("panels", ()))
         else:
-            yield _panel(row, each)
+            yield _panel(row, each, closed=False)
 
 
-def _panel(row: str, raw: Mapping[str, Any]) -> Panel:
+def _panel(row: str, raw: Mapping[str, Any], *, closed: bool) -> Panel:
     defaults, grid = raw["fieldConfig"]["defaults"], raw["gridPos"]
     custom = defaults.get("custom", {})
     sources = [raw["datasource"]["uid"], *(t["datasource"]["uid"] for t in raw["targets"])]
     return Panel(
         row,
+        closed,
         title=raw.get("title", ""),
         description=raw.get("description", ""),
         kind=raw["type"],

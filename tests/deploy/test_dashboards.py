@@ -51,6 +51,14 @@ def test_there_are_two_dashboards_with_thirty_expressions_and_more():
     assert len({target.expression for _, target in TARGETS}) >= 30
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_row_that_needs_a_setting_is_closed_and_none_that_is_open_follows(path):
+    rows = [each for each in json.loads(path.read_text())["panels"] if each["type"] == "row"]
+    closed = [each["collapsed"] for each in rows]
+    assert closed == ["(with " in each["title"] for each in rows] == sorted(closed)
+    assert all(bool(each["panels"]) == each["collapsed"] for each in rows)
+
+
 @each_panel
 def test_every_panel_has_a_title_a_description_and_a_unit(panel):
     assert panel.title
