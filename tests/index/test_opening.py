@@ -352,7 +352,7 @@ def test_a_want_of_file_descriptors_is_no_damage(state: Path) -> None:
         try:
             open_index(state, identity(), memory=SMALL).close()
             break
-        except IndexUnavailable as refused:
+        except (IndexUnavailable, IndexRefused) as refused:  # of RocksDB, or of its wrapper
             refusals.append(str(refused))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)

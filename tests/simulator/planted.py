@@ -11,7 +11,7 @@ import pytest
 
 from streamfilter.documents import reader
 from streamfilter.engine import start_checks, transaction, transactor, writer_check
-from streamfilter.engine.batches import inputs, micro_batches, refusals, seeding
+from streamfilter.engine.batches import inputs, refusals, seeding
 from streamfilter.engine.messages import changelog_header, forwarding
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.task_position import TaskPosition
@@ -215,7 +215,7 @@ def judged_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
     def unsorted(records: Sequence[Any]) -> list[Any]:
         return list(records)
 
-    patch.setattr(micro_batches, "in_order", unsorted)
+    patch.setattr(transactor, "in_order", unsorted)
 
 
 def a_standby_reads_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
