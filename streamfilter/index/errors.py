@@ -145,8 +145,10 @@ def rocks_errors(path: Path) -> Iterator[None]:
     except (IndexFault, FormatError):
         raise
     except Exception as error:
-        # Only rocksdict raises the bare class. A subclass is a bug of ours and is raised unchanged.
-        # That includes DbClosedError: an index was used after it was closed.
-        if type(error) is not Exception:
+        # Only rocksdict raises the bare class, and, for a file of its own, an OSError that has its
+        # number in its text alone. All else is a bug of ours and is raised unchanged. That
+        # includes DbClosedError: an index was used after it was closed.
+        own_file = type(error) is OSError and error.errno is None
+        if type(error) is not Exception and not own_file:
             raise
         raise translated(error, path) from error

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import resource
@@ -19,12 +20,16 @@ from streamfilter.index.directory.lock_and_marker import (
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import (
+    DiskFull,
     IndexDamaged,
+    IndexFault,
     IndexLocked,
     IndexMismatch,
     IndexRefused,
     IndexRemoved,
     IndexUnavailable,
+    file_errors,
+    rocks_errors,
 )
 from streamfilter.index.format import names_of
 from streamfilter.index.progress import Progress
@@ -352,7 +357,7 @@ def test_a_want_of_file_descriptors_is_no_damage(state: Path) -> None:
         try:
             open_index(state, identity(), memory=SMALL).close()
             break
-        except (IndexUnavailable, IndexRefused) as refused:  # of RocksDB, or of its wrapper
+        except IndexUnavailable as refused:
             refusals.append(str(refused))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
@@ -361,6 +366,21 @@ def test_a_want_of_file_descriptors_is_no_damage(state: Path) -> None:
     index = open_index(state, identity(), memory=SMALL)
     assert len(index) == 1
     index.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("Too many open files (os error 24)", IndexUnavailable),
+     ("No space left on device (os error 28)", DiskFull)],
+)  # fmt: skip
+def test_an_error_of_rocksdicts_own_file_has_its_number_in_its_text_alone(
+    text: str, fault: type[IndexFault], tmp_path: Path
+) -> None:
+    """It was a refusal, which ends a process for good."""
+    with pytest.raises(fault), file_errors(tmp_path), rocks_errors(tmp_path):
+        raise OSError(text)
+    with pytest.raises(PermissionError), rocks_errors(tmp_path):
+        raise PermissionError(errno.EACCES, "ours")
 
 
 def test_an_open_index_tells_its_size_and_rocksdbs_own_figures(state: Path) -> None:
