@@ -15,6 +15,7 @@ from hypothesis import settings
 from deploy.local.real import RealKafka
 from streamfilter.demo.running_filter import Child
 from streamfilter.kafka.embedded import EmbeddedBroker
+from streamfilter.process.cures import CURES
 from tests.faults.causes.proxy import Proxy
 from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
 from tests.support.session import bytecode, classes, needs
@@ -67,6 +68,12 @@ def seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     drawn = random.Random(request.node.nodeid)
     monkeypatch.setattr(secrets, "token_bytes", lambda size=None: drawn.randbytes(size or 32))
     monkeypatch.setattr(secrets, "token_hex", lambda size=None: os.urandom(size or 32).hex())
+
+
+@pytest.fixture(autouse=True)
+def no_files() -> None:
+    """Cures name no configuration that another test of this process has given."""
+    CURES.remember([])
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_a_registry_gets_tokens_that_are_renewed_in_time_and_once_when_it_refuse
     tokens._clock = clock
     for id, clock.now in enumerate((0.0, 79.0, 81.0)):
         registry.schema(id)
-    assert [told for _, told in Handler.asked] == ["Bearer token-1"] * 2 + ["Bearer token-2"]
+    assert [given for _, given in Handler.asked] == ["Bearer token-1"] * 2 + ["Bearer token-2"]
     assert set(Handler.clusters) == {"lsrc-1"}
     Handler.refused = {"Bearer token-2", "Bearer token-3"}
     with pytest.raises(SchemasWithheld, match="HTTP 401"):
@@ -96,7 +96,7 @@ def test_a_registry_gets_tokens_that_are_renewed_in_time_and_once_when_it_refuse
         registry.schema(3)  # once
     Handler.refused.clear()
     registry.schema(3)
-    assert [told for _, told in Handler.asked[3:]] == [
+    assert [given for _, given in Handler.asked[3:]] == [
         "Bearer token-2", "Bearer token-2", "Bearer token-3", "Bearer token-3"
     ]  # fmt: skip
     assert provider.asked() == ["/oauth2/token number ['a b']"] * 3

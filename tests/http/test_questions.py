@@ -16,7 +16,6 @@ from streamfilter.monitoring.web import http, questions
 from streamfilter.monitoring.web.http import Server
 from streamfilter.monitoring.web.pages import Pages
 from streamfilter.monitoring.web.questions import Questions
-from streamfilter.process.cures import CURES
 from streamfilter.process.health import Health
 from tests.http.test_server import ask
 from tests.support.machine.processes import state_of
@@ -119,7 +118,6 @@ def test_a_question_ends_with_the_process_that_asks_also_if_it_can_start_no_thre
 
 
 def test_a_question_is_bounded_in_time_length_and_number(monkeypatch):
-    CURES.remember([])  # a test of this process may have given files
     monkeypatch.setattr(questions, "RESTS", 0)
     asker = Questions.of([], [])
     monkeypatch.setattr(questions, "SECONDS_MAX", 0.3)
