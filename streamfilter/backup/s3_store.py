@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from streamfilter.backup.s3_objects import S3Client, S3Object, S3Upload
+from streamfilter.backup.s3_objects import S3, S3Client, S3Object, S3Upload, parts_of
 from streamfilter.backup.stores import BLOCK, Stored
 
 
@@ -18,12 +18,12 @@ class S3Store:
         return f"{self.where}/{name}" if name else self.where
 
     def listing(self, folder: str) -> dict[str, Stored]:
-        files, path = self._client.files, self._path(folder).removeprefix("s3://")
+        files, path = self._client.files, self._path(folder).removeprefix(S3)
         with self._client.errors(self._path(folder)):
             try:
                 found = files.ls(path, detail=True, refresh=True)
             except FileNotFoundError:
-                files.ls(path.partition("/")[0], refresh=True)  # the bucket must exist
+                files.ls(parts_of(path)[0], refresh=True)  # the bucket must exist
                 return {}
         return {
             each["name"].rpartition("/")[2]: Stored(
@@ -52,6 +52,7 @@ class S3Store:
             yield block
 
     def delete(self, name: str) -> None:
-        with self._client.errors(name):
-            bucket, _, key = self._path(name).removeprefix("s3://").partition("/")
+        path = self._path(name)
+        bucket, key = parts_of(path)
+        with self._client.errors(path):
             self._client.call("delete_object", Bucket=bucket, Key=key)

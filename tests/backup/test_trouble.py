@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -284,6 +285,8 @@ def test_wrong_credentials_a_missing_bucket_and_no_server_are_named_without_secr
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free.getsockname()[1]}")
         with pytest.raises(StoreUnreachable) as error:
             store_at(bucket).listing("")
+        with pytest.raises(StoreUnreachable, match=re.escape(f"{bucket}/a:")):
+            store_at(bucket).delete("a")
     assert SECRET not in str(error.value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
