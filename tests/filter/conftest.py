@@ -1,4 +1,6 @@
 import json
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -6,6 +8,14 @@ from typing import Any
 import pytest
 
 from streamfilter.cli import main
+
+
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """Let SIGINT mean something: a shell ignores it for what it starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @dataclass

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ from tests.filter.stories import lines_of, stories, write
 
 TIMEOUT_SECONDS = 240
 SENT = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
-
-
-@pytest.fixture(autouse=True)
-def heeded() -> Iterator[None]:
-    """Let SIGINT mean something: a shell ignores it for what it starts in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def waiting(desk: Desk, *arguments: str) -> subprocess.Popen[bytes]:
