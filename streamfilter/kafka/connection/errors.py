@@ -74,7 +74,7 @@ _REPLACED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 
 
 def is_replaced_member(error: KafkaError) -> bool:
-    """Return True if another process has joined the group as the static member that we are."""
+    """Return True if the group has another member, or none, for the static member that we are."""
     fatal = error.code() == KafkaError._FATAL and _REPLACED in error.str()
     return fatal or error.code() == KafkaError.FENCED_INSTANCE_ID
 
@@ -103,7 +103,10 @@ def translated(error: KafkaError, doing: str) -> LogError:
     """Return *error* as a `LogError`; *doing* names the action and the resource."""
     message = f"{doing}: {error.name()}: {error.str()}"
     if is_replaced_member(error):
-        message += "; another process runs with the same group.instance.id: give each its own"
+        message += (
+            "; either this process was silent for longer than kafka.session_timeout, or another "
+            "one has the same group.instance.id: give each its own"
+        )
     return classify(error)(message)
 
 
