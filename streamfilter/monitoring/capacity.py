@@ -17,9 +17,6 @@ from streamfilter.similarity.statistics.shape import Shape
 PROCESS_BYTES = 60 * MIB
 """Resident bytes of a process with an empty index."""
 
-ALLOCATED = 7 / 6
-"""Bytes that full caches and buffers take, for each of their own: the allocator's share."""
-
 MERGING = 2
 """Most bytes of the filters, times those at rest: a merge makes the filter of a new run, and places
 for filters side by side are made before they are used."""
@@ -115,11 +112,11 @@ def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float
 
 
 def resident_bytes(keys: int, disk_bytes: int, memory: Memory) -> int:
-    """Return the resident bytes of a process with an index of *keys* and *disk_bytes*.
+    """Return the most resident bytes of a process with an index of *keys* and *disk_bytes*.
 
     Caches, buffers and recent keys grow with half of the index up to their bounds, and so do the
     filters with its keys.
     """
     caches = memory.cache_bytes + memory.memtable_bytes + memory.run_keys * RECENT_BYTES
     filters = min(memory.front_bytes, keys * BITS // 8)
-    return round(PROCESS_BYTES + ALLOCATED * min(caches, disk_bytes / 2) + MERGING * filters)
+    return PROCESS_BYTES + min(caches, disk_bytes // 2) + MERGING * filters

@@ -96,6 +96,7 @@ def result_of(rows: Sequence[Row], wrong: Sequence[str]) -> BenchResult:
             "cpu: of all threads since the line above, flushes and compactions included",
             "reopen: processor time until the first answer; the killed process wrote "
             f"{KILLED_BATCHES} batches",
+            "peak: most resident memory so far, so with a merge under way",
             "disk and bands: after a close, which flushes; not compacted any further",
             "again: batches with 30 % known documents, half exact, half near (7 of 16 bands), from "
             "any time, probed and their records fetched",
@@ -195,6 +196,7 @@ def _grown(index: RocksIndex, numbers: range) -> Row:
         "longest write, ms": max(writes) * 1e3,
         "cpu of both": cpu / len(probes) / BATCH * 1e6,
         "resident MiB": memory_bytes("VmRSS") / MIB,
+        "peak MiB": memory_bytes("VmHWM") / MIB,
         "front MiB": figures["front_bytes"] / MIB,
         "bits a key": figures.get("front_density", 0.0),
         "record B": float(np.mean([len(v) for v in encode_documents(documents_of(0))])),
