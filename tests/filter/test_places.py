@@ -161,16 +161,6 @@ def test_the_summary_adds_up(desk: Desk, capsys: pytest.CaptureFixture[str]) -> 
     assert summary["reasons"] == {"bad_utf8": 1, "empty": 1, "invalid_json": 1, "missing_text": 1}
 
 
-def test_inputs_are_judged_in_their_order_across_files(desk: Desk) -> None:
-    lines = lines_of(stories(100))
-    whole = write(desk.path / "whole", lines)
-    assert desk.run(whole) == 0
-    unique = desk.unique.read_bytes()
-    parts = write(desk.path / "a", lines[:40]), write(desk.path / "b", lines[40:])
-    assert desk.run(*parts) == 0
-    assert desk.unique.read_bytes() == unique
-
-
 def test_a_directory_and_a_pattern_name_their_files_in_order(desk: Desk, capsys) -> None:
     lines = lines_of(stories(100))
     assert desk.run(write(desk.path / "whole", lines)) == 0
@@ -270,13 +260,6 @@ def test_a_file_name_that_is_no_text_is_written_about_as_text(desk: Desk) -> Non
         file.write(line + b"\n" + line + b"\n")
     assert desk.run(os.fsdecode(name)) == 0
     assert desk.records(desk.duplicates)[0]["source"]["topic"].endswith("/in-\\xff")
-
-
-def test_a_reference_leaves_the_payload_out(desk: Desk) -> None:
-    line = lines_of(stories(1))[0]
-    path = write(desk.path / "in", [line, line])
-    assert desk.run(path, set="output.duplicates_mode=reference") == 0
-    assert "payload" not in desk.records(desk.duplicates)[0]
 
 
 def test_the_short_options_are_settings(desk: Desk) -> None:

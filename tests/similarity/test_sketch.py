@@ -219,21 +219,16 @@ def test_a_sketch_does_not_depend_on_its_company():
         assert np.array_equal(alone.keys[0], together.keys[row])
 
 
-def test_keys_are_a_function_of_what_is_stored():
-    sketches = SKETCHER.sketch(["one two three four five", "six seven eight nine"])
-    keys = SKETCHER.keys_of(sketches.contents)
-    assert np.array_equal(keys, sketches.keys)
-
-
-def test_the_scheme_fingerprint_names_every_setting():
-    base = Scheme(16, 6)
-    others = [
-        Scheme(20, 6), Scheme(16, 5), Scheme(16, 6, slots=256),
-        Scheme(16, 6, shingling=Shingling("char", 3)),
-        Scheme(16, 6, normalisation=Normalisation(digits=True)),
-    ]  # fmt: skip
-    prints = {scheme.fingerprint for scheme in [base, *others]}
-    assert len(prints) == 6
-    assert Scheme(16, 6).fingerprint == base.fingerprint
-    with pytest.raises(ValueError, match="20 bands x 8 rows = 160"):
-        Scheme(20, 8)
+def test_nothing_of_one_text_is_equal_in_two_scopes():
+    sketcher = Sketcher(Scheme(20, 5, digests=("scope /tenant",)), seed=SEED)
+    text = " ".join(f"w{number}" for number in range(400))
+    sketches = sketcher.sketch([text] * 3, [('"a"',), ('"b"',), (None,)])
+    contents = sketches.contents
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert not set(sketches.keys[one]) & set(sketches.keys[other])
+        assert (contents.fingerprints[one] != contents.fingerprints[other]).any()
+        assert (contents.signatures[one] == contents.signatures[other]).mean() < 0.1
+        begins = contents.samples.starts
+        samples = [set(contents.samples.tokens[begins[n] : begins[n + 1]]) for n in (one, other)]
+        assert len(samples[0] & samples[1]) <= 1
+    assert Scheme(20, 5).fingerprint == "dc26e5f2" != sketcher.scheme.fingerprint

@@ -1,9 +1,6 @@
 """The positions keep abreast of a log whose end is markers, and the lag counts what was taken."""
 
-import pytest
-
 from streamfilter.engine.ports import Abortable
-from streamfilter.engine.start_checks import Names, Refusal, refuse_lost_input
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, PASS_SECONDS
 from tests.engine.world import GAINED, World
 
@@ -71,15 +68,6 @@ def test_what_was_taken_and_is_not_committed_counts_as_lag() -> None:
     world.log.errors.clear()
     world.until(40)
     assert lag(world) == 0
-
-
-def test_a_position_before_the_logs_start_is_refused_without_a_claim_of_lost_records() -> None:
-    """A group that rests since before its positions passed markers may have lost nothing."""
-    names = Names("group", "in", "changelog/0", "memory")
-    with pytest.raises(Refusal) as refused:
-        refuse_lost_input(names, {0: 40}, {0: 42}, {0: 42}, accept=False)
-    assert "It was records, or only the markers" in str(refused.value)
-    assert refuse_lost_input(names, {0: 40}, {0: 42}, {0: 42}, accept=True) == {0: 42}
 
 
 def test_markers_are_no_lag() -> None:

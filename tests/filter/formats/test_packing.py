@@ -91,14 +91,6 @@ def test_blank_lines_are_cut_so_that_an_interruption_is_heard(tmp_path: Path) ->
     assert found == [(1, 100_001, 0), (100_001, 200_001, 0), (200_001, 250_002, 1)]
 
 
-def test_csv_and_avro_are_unpacked_too(desk: Desk) -> None:
-    rows = "".join(f"{each['id']},{each['text']}\n" for each in stories(40))
-    packed = desk.path / "in.csv.xz"
-    packed.write_bytes(lzma.compress(b"id,text\n" + rows.encode()))
-    assert desk.run(packed) == 0
-    assert desk.unique.read_text().startswith("id,text\n")
-
-
 def test_without_the_extra_zstandard_says_what_to_install(desk, monkeypatch, capsys):
     packed = desk.path / "in.jsonl.zst"
     packed.write_bytes(PACK["zst"](b"\n".join(lines_of(stories(3)))))
