@@ -40,7 +40,6 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("target")
     parser.add_argument("--seconds", type=float, default=60, help="of processor time, start-up too")
-    parser.add_argument("--inputs", type=int, help="so many in one process, however long it takes")
     parser.add_argument("--seed", type=int, default=1, help="of the first process; counts up")
     parser.add_argument("--input", type=Path, help="run this one input instead")
     parser.add_argument("--place", type=Path, help="directory of the corpus")
@@ -48,11 +47,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def searched(tally: Tally, corpus: Path, *limit: str) -> int:
+def searched(tally: Tally, corpus: Path, limit: str) -> int:
     """Let one process search up to *limit*, add it to *tally*, and return its exit code."""
     before = _children_seconds()
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.search", tally.target, f"--corpus={corpus}", *limit,
+        [sys.executable, "-m", "tests.fuzz.search", tally.target, f"--corpus={corpus}", limit,
          f"--seed={tally.first_seed + tally.processes}"],
         capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace", check=False,
     )  # fmt: skip
@@ -87,10 +86,6 @@ def keep(tally: Tally, path: Path) -> None:
     path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
-def _enough(tally: Tally, asked: argparse.Namespace) -> bool:
-    return tally.processes > 0 if asked.inputs else tally.cpu_seconds >= asked.seconds
-
-
 def main() -> int:
     asked = arguments()
     if asked.input:
@@ -99,10 +94,9 @@ def main() -> int:
     place = asked.place or Path(tempfile.mkdtemp(prefix=f"fuzz-{asked.target}-"))
     place.mkdir(parents=True, exist_ok=True)
     tally, code = Tally(asked.target, asked.seed), 0
-    while not code and not _enough(tally, asked):
+    while not code and tally.cpu_seconds < asked.seconds:
         left = min(asked.seconds - tally.cpu_seconds, SECONDS_A_PROCESS)
-        limit = f"--inputs={asked.inputs}" if asked.inputs else f"--seconds={left}"
-        code = searched(tally, place, limit)
+        code = searched(tally, place, f"--seconds={left}")
         print(json.dumps(asdict(tally)), flush=True)
         if asked.json:
             keep(tally, asked.json)

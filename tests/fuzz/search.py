@@ -4,6 +4,9 @@ Inputs that reach new code of ours are kept in the corpus and changed further. T
 with 0 when its share of processor time is used, or its memory: Atheris loses some hundred bytes
 an input, which are not ours. A broken promise ends it at once, with the input that broke it in a
 file. One input's memory and time are bounded, so that a blow-up is a finding too.
+
+Several targets, as ``NAME=INPUTS``, are searched one after another, each in a fork of this process:
+the imports take longer than the search. What a fork prints is in ``CORPUS/NAME.log``.
 """
 
 import argparse
@@ -32,14 +35,16 @@ MODULES = ("received", "stored", "written")
 """Where the targets are; a module is imported, and followed, only if no earlier one has them."""
 
 
-def find(name: str) -> Target:
-    """Return the target called *name*, its code made to report where it goes."""
+def find(*names: str) -> list[Target]:
+    """Return the targets with these *names*, their code made to report where it goes."""
+    targets: dict[str, Target] = {}
     for module in MODULES:
-        with atheris.instrument_imports(include=FOLLOWED):
-            targets: dict[str, Target] = importlib.import_module(f"tests.fuzz.{module}").TARGETS
-        if name in targets:
-            return targets[name]
-    raise SystemExit(f"no target {name!r}")
+        if not set(names) <= targets.keys():
+            with atheris.instrument_imports(include=FOLLOWED):
+                targets |= importlib.import_module(f"tests.fuzz.{module}").TARGETS
+    if unknown := set(names) - targets.keys():
+        raise SystemExit(f"no targets {unknown}")
+    return [targets[name] for name in names]
 
 
 def bounded(check: Callable[[bytes], object], seconds: float) -> Callable[[bytes], object]:
@@ -83,26 +88,39 @@ def search(target: Target, *, corpus: Path, seconds: float, inputs: int, seed: i
     atheris.Fuzz()
 
 
+def search_in_forks(inputs: dict[str, int], place: Path, seed: int) -> int:
+    """Search each target for its number of *inputs*; return how many forks failed."""
+    failed = 0
+    for name, target in zip(inputs, find(*inputs), strict=True):
+        if (pid := os.fork()) == 0:
+            log = os.open(place / f"{name}.log", os.O_WRONLY | os.O_CREAT, 0o644)
+            for stream in (1, 2):
+                os.dup2(log, stream)
+            search(target, corpus=place / name, seconds=math.inf, inputs=inputs[name], seed=seed)
+        failed += os.waitpid(pid, 0)[1] != 0
+    return failed
+
+
 def _escaped(word: bytes) -> str:
     return "".join(f"\\x{byte:02x}" for byte in word)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.search", description=__doc__)
-    parser.add_argument("target")
+    parser.add_argument("target", nargs="+")
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--seconds", type=float, default=math.inf)
-    parser.add_argument("--inputs", type=int, default=-1)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--input", type=Path)
     asked = parser.parse_args()
-    target = find(asked.target)
+    if "=" in asked.target[0]:
+        inputs = {name: int(count) for name, count in (each.split("=") for each in asked.target)}
+        raise SystemExit(search_in_forks(inputs, asked.corpus, asked.seed))
+    (target,) = find(*asked.target)
     if asked.input:
         target.check(asked.input.read_bytes())
     else:
-        search(
-            target, corpus=asked.corpus, seconds=asked.seconds, inputs=asked.inputs, seed=asked.seed
-        )
+        search(target, corpus=asked.corpus, seconds=asked.seconds, inputs=-1, seed=asked.seed)
 
 
 if __name__ == "__main__":
