@@ -174,11 +174,7 @@ def test_no_files_of_a_room_import_each_other_in_a_circle():
     """So each can be read after those that it imports."""
     left = {path: {other for other in modules_of(path) if room_of(other) == room_of(path)}
             for path in FILES}  # fmt: skip
-
-    def in_circle(path: Path) -> bool:
-        return bool(left[path] & left.keys()) and any(path in needs for needs in left.values())
-
-    while free := [path for path in left if not in_circle(path)]:
+    while free := [path for path, needs in left.items() if not needs & left.keys()]:
         for path in free:
             del left[path]
     assert not left

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,22 @@ NAMES_RETIRED = {"told": "message, as_dict, or what it is"}
 GLOSSARY_ROWS_MAX = 22
 
 
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def package() -> dict[Path, list[ast.AST]]:
+    """Return all nodes of each file of the package."""
+    files = sorted((ROOT / "streamfilter").rglob("*.py"))
+    return {path: [*ast.walk(ast.parse(text_of(path)))] for path in files}
+
+
 def test_no_two_classes_of_the_package_share_a_name():
     homes: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted((ROOT / "streamfilter").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, nodes in package().items():
+        for node in nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
@@ -63,7 +76,8 @@ def test_no_file_uses_a_retired_word(retired):
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
         for path in FILES
         if not str(path.relative_to(ROOT)).startswith(ALLOWED.get(retired, "nowhere"))
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        and pattern.search(text_of(path))  # line by line is slow
+        for number, line in enumerate(text_of(path).splitlines(), 1)
         if pattern.search(line)
     ]
     assert not found, f"write {RETIRED[retired]}"
@@ -73,16 +87,16 @@ def test_no_file_uses_a_retired_word(retired):
 def test_nothing_in_the_package_is_named_by_a_retired_word(retired):
     found = [
         f"{path.relative_to(ROOT)}: {name}"
-        for path in sorted((ROOT / "streamfilter").rglob("*.py"))
-        for name in names_in(ast.parse(path.read_text()))
+        for path, nodes in package().items()
+        for name in names_in(nodes)
         if retired in name.lower().split("_")
     ]
     assert not found, f"write {NAMES_RETIRED[retired]}"
 
 
-def names_in(tree: ast.Module) -> Iterator[str]:
+def names_in(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield the names that the code gives: to functions, classes, arguments, variables, fields."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 yield name

@@ -10,7 +10,6 @@ import pytest
 
 from deploy.grafana import overview
 from deploy.grafana.asking import Line
-from deploy.grafana.pictures import limits_of, line_colours
 from deploy.grafana.reading import DIRECTORY, panels
 from streamfilter import monitoring
 from streamfilter.model import Verdict
@@ -67,6 +66,8 @@ def test_the_page_the_dashboards_and_their_pictures_have_one_palette():
         assert abs(hue(light) - hue(colour)) < 10, verdict
         assert abs(hue(dark) - hue(colour)) < 10, verdict
     assert {v.value: colour for v, colour in colours.BY_VERDICT.items()} == overview.BY_VERDICT
+    from deploy.grafana.pictures import line_colours  # a second for matplotlib, of each worker
+
     (shown,) = (p for p in panels(DIRECTORY / "overview.json") if p.title == "Records by verdict")
     lines = [Line(verdict.value, np.zeros(1), np.zeros(1)) for verdict in Verdict]
     assert line_colours(shown, lines) == [colours.BY_VERDICT[verdict] for verdict in Verdict]
@@ -75,6 +76,8 @@ def test_the_page_the_dashboards_and_their_pictures_have_one_palette():
 def test_a_picture_zooms_where_its_dashboard_does():
     told = {panel.title: panel for panel in panels(DIRECTORY / "overview.json")}
     recall, traffic = told["Recall, audited, with its interval"], told["Records by verdict"]
+
+    from deploy.grafana.pictures import limits_of
 
     def limits(panel, *values):
         return limits_of(panel, [Line("", np.zeros(len(values)), np.array(values))])

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import avro.schema
 import pyarrow as pa
@@ -16,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 from avro.datafile import DataFileWriter
 from avro.io import DatumWriter
-from s3fs import S3FileSystem
 
 from streamfilter.backup import s3_objects
 from streamfilter.backup.s3_objects import BLOCK, S3Client, S3Object, S3Upload
@@ -41,14 +41,15 @@ def bucket(new_bucket: Callable[[], str]) -> str:
 
 
 @pytest.fixture
-def store(bucket: str) -> S3FileSystem:
+def store(bucket: str) -> Any:
+    from s3fs import S3FileSystem  # a second of imports, of each worker
+
     return S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
 
 
-def uploads(bucket: str) -> list[object]:
+def uploads(store: Any, bucket: str) -> list[object]:
     """Return the uploads that have begun, and have neither been finished nor forgotten."""
-    files = S3FileSystem(skip_instance_cache=True)
-    return files.call_s3("list_multipart_uploads", Bucket=bucket[5:]).get("Uploads", [])
+    return store.call_s3("list_multipart_uploads", Bucket=bucket[5:]).get("Uploads", [])
 
 
 def stored(path: Path) -> Path:
@@ -91,7 +92,7 @@ def test_an_object_is_filtered_into_objects_as_a_file_into_files(
     found = desk.records(desk.duplicates)
     assert [each["similarity"] for each in found] == [each["similarity"] for each in expected]
     assert {each["source"]["topic"] for each in found} == {f"{bucket}/{name}"}
-    assert uploads(bucket) == []
+    assert uploads(store, bucket) == []
 
 
 def test_a_prefix_and_a_pattern_stand_for_the_objects_below_them(bucket, store):
@@ -147,7 +148,7 @@ def test_an_output_appears_with_its_last_request_and_never_after_an_error(
             assert not store.exists(f"{bucket}/{parts}{end}")
             if end:
                 raise ValueError
-        assert uploads(bucket) == []
+        assert uploads(store, bucket) == []
     sizes = {each["name"][-1:]: each["size"] for each in store.ls(bucket, detail=True)}
     assert sizes == {"3": 12 << 20, "1": 4 << 20, "0": 0}
 
@@ -256,7 +257,7 @@ def test_ctrl_c_does_not_part_the_last_requests_of_a_run(bucket, store, monkeypa
         upload.publish()
         upload.close()
         assert store.cat(f"{bucket}/a") == content
-        assert uploads(bucket) == []
+        assert uploads(store, bucket) == []
         with pytest.raises(Stop):
             upload.begin()
         pressed.clear()

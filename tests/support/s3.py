@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
-from s3fs import S3FileSystem
 
 from streamfilter.files.s3_paths import client
 
@@ -47,6 +46,8 @@ def new_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+
+    from s3fs import S3FileSystem  # a second of imports, of each worker
 
     client.cache_clear()  # it has the environment of another test
 
