@@ -17,6 +17,14 @@ def test_every_saved_run_has_a_row_and_every_picture_is_named():
         assert path.name == "README.md" or f"({path.name})" in readme, path.name
 
 
+def test_the_main_readme_counts_the_kills_of_the_saved_runs():
+    runs = [json.loads(path.read_text()) for path in figures.RUNS.glob("faults-*.json")]
+    kills = [run for run in runs if "kills" in run]
+    assert not any(run["findings"] for run in kills)
+    said = f"| {sum(run['kills'] for run in kills):,} kills in the [saved runs]"
+    assert said in (figures.RUNS.parents[1] / "README.md").read_text()
+
+
 def test_a_missed_target_and_a_finding_are_said():
     target = {"name": "times rensa", "got": 0.4, "wanted": 0.65, "at_most": False, "met": False}
     answer = {"question": "?", "checks": [{"passed": False}], "targets": [target]}
