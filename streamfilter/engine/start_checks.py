@@ -297,7 +297,7 @@ def _with_new_partitions(
         new = {p: begin[p] for p in added}
         spelled = [*names.named(new)]
         loudly.append(
-            f"{names.topic} has new partitions {spelled}: they are read from the beginning"
+            f"{names.topic} has new partitions {spelled}: they are read from their beginning"
         )
         known = known | new
     return known

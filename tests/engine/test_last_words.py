@@ -76,8 +76,11 @@ def looked(change: Any, config: Config = CONFIG, code: ExitCode = ExitCode.CONFI
 @pytest.mark.parametrize("topic", ["documents", CONFIG.output.unique])
 def test_a_topic_that_is_gone_or_another_or_wider_is_told_as_that(topic: str) -> None:
     said = looked(lambda brokers: brokers.gone.add(topic))
+    made = "`streamfilter check --connect --apply` makes it"
     assert f"topic '{topic}' does not exist any more; nothing further is judged" in said
+    assert (made in said) is (topic != "documents")
     said = looked(lambda brokers: brokers.ids.update({topic: "second"}))
+    assert (made in said) is (topic != "documents")
     assert f"topic '{topic}' was deleted and created again while we worked with it" in said
     said = looked(lambda brokers: setattr(brokers, "partitions", 3), APART)
     assert "keys that moved to another partition do not meet what came before" in said

@@ -30,11 +30,11 @@ SHOWN_AT = (0.5, 0.6, 0.7, 0.8, 0.9)  # similarities for which an error says wha
 WAYS = """
     ways out: go back to the settings it was built with (if format or scheme.algorithm differs: \
 to the version of streamfilter that made it); or
-    1. rebuild: delete the index directory and restore it from the changelog (same scheme, seed \
-and index.bucket_cap only)
-    2. new generation: give the new settings their own index.path and index.changelog, beside \
-the old
-    3. reset: delete the index directory and the changelog; everything counts as new"""
+    1. rebuild: remove the index directory and restart: the changelog restores it (same scheme, \
+seed and index.bucket_cap only)
+    2. new generation: a new kafka.group with the new settings and input.take_over, while this \
+one works with the old
+    3. reset: stop every process, and run `streamfilter reset --yes`; everything counts as new"""
 """For a service. A caller without a changelog has other ways (`IndexMismatch.with_ways`)."""
 
 
@@ -216,5 +216,6 @@ def _kept_keys(have: Identity, names: tuple[str, ...]) -> list[str]:
     found = ", ".join(f"{shape.cut(at)} at {at}" for at in SHOWN_AT)
     return [
         f"its keys, {shape}, find of the pairs {found}; where that is enough at the threshold, "
-        f"similarity.bands: {shape.bands} and similarity.rows: {shape.rows} keep it"
+        f"similarity.bands: {shape.bands} and similarity.rows: {shape.rows} keep it, with that "
+        "share as similarity.recall if it is less"
     ]
