@@ -190,19 +190,6 @@ def test_a_setting_that_older_indexes_do_not_store_is_left_out_where_it_is_off()
     assert not later & json.loads(index["policy"]).keys()
 
 
-def test_another_threshold_is_reported_with_what_the_keys_that_stay_find_there():
-    index, shape = Facts(), Shape(16, 6)
-    assert note_policy(index, MatchPolicy(), shape) == []
-    looser, stricter = MatchPolicy(threshold=0.5), MatchPolicy(threshold=0.9)
-    assert note_policy(index, looser, shape) == [
-        "threshold: 0.8 -> 0.5",
-        "its keys, 16 x 6, find 0.222 of the pairs at 0.5",
-    ]
-    assert note_policy(index, stricter, shape)[1] == (
-        "its keys, 16 x 6, find 0.999 of the pairs at 0.9"
-    )
-
-
 def test_short_texts_are_judged_by_default_where_empty_ones_are():
     def short(*settings):
         return load_config((), {}, settings).input.short_text
