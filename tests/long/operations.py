@@ -112,6 +112,8 @@ class Operations(Life):
             protocol=rng.choice(("cooperative", "range", "consumer")),
         )  # fmt: skip
         self.feeder.give(SEEDED)
+        self.feeder.rest()  # until all of them are in the topic, which is read now
+        self.feeder.go_on()
         given = (each.value or b"" for each in read_committed(kafka.bootstrap, self.stage.input))
         texts = [each for each in given if b'"text"' in each and each.count(b" ") > SHORT_SPACES]
         old = [each.replace(b'"d', b'"old', 1) for each in texts[::2]]
