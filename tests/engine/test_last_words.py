@@ -155,6 +155,7 @@ def test_who_lacks_a_right_is_told_all_that_are_needed() -> None:
     with pytest.raises(Refused) as refused, service_start.explained(CONFIG):
         raise Refused("no")
     assert "the user of kafka.common needs:" in str(refused.value)
+    assert "`streamfilter check --connect --principal User:NAME`" in str(refused.value)
     assert "READ on topic documents" in str(refused.value)
 
 

@@ -36,11 +36,6 @@ MISSING_MAX = 2
 """Consecutive answers without a topic before it counts as deleted. A broker that has just
 restarted, or does not know a new topic yet, may once answer that there is none."""
 
-_RECREATED = (
-    "bring its records back, and run it once with --accept-positions; or begin anew "
-    "(`streamfilter reset`)"
-)
-
 
 class TopicsWatch:
     """Ends the process if a topic was deleted or recreated; counts the partitions."""
@@ -129,8 +124,8 @@ class TopicsWatch:
             self._refuse_spare(role, topic)
             raise _stop(
                 f"{role}: topic {topic!r} does not exist any more; nothing further is judged.\n"
-                f"    ways out: {_ways(role, 'bring the topic back, or begin anew')}; "
-                "what was committed stays, and a restart goes on from there"
+                f"    ways out: {_ways(role)}; what was committed stays, and a restart goes on "
+                "from there"
             )
 
     def _refuse_spare(self, role: str, topic: str) -> None:
@@ -147,7 +142,7 @@ class TopicsWatch:
             self._refuse_spare(role, topic)
             raise _stop(
                 f"{role}: topic {topic!r} was deleted and created again while we worked with it; "
-                f"nothing further is judged.\n    ways out: {_ways(role, _RECREATED)}"
+                f"nothing further is judged.\n    ways out: {_ways(role)}"
             )
         count = len(found.partitions)
         self._partitions.hear(topic, count)
@@ -195,8 +190,8 @@ def _stop(message: str) -> Stop:
     return Stop(message, exit_code=ExitCode.CONFIG)
 
 
-def _ways(role: str, others: str) -> str:
-    """Return the ways out if the topic of *role* is not the one it was; an output needs none."""
+def _ways(role: str) -> str:
+    """Return the ways out if the topic of *role* is gone, or another one: an output may be new."""
     if role.startswith("output."):
         return "`streamfilter check --connect --apply` makes it if it is missing; then start again"
-    return others
+    return "bring the topic back with its records, or begin anew (`streamfilter reset`)"
