@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from streamfilter.documents.codecs.schemas import FRAME_BYTES
+from streamfilter.documents.codecs.schemas import FRAME_BYTES, is_glue
 from streamfilter.documents.fields.pointers import (
     Integer,
     Path,
@@ -118,7 +118,7 @@ def _object(value: bytes) -> dict[str, Any] | None:
 
 def _other_format(values: Sequence[bytes]) -> str:
     """Return the format of values that are not JSON objects; ``json`` if unclear or broken."""
-    framed = sum(value.startswith(b"\0") and len(value) > FRAME_BYTES for value in values)
+    framed = sum(v.startswith(b"\0") and len(v) > FRAME_BYTES or is_glue(v) for v in values)
     if framed >= MOST * len(values):
         return "avro"
     if sum(value.lstrip().startswith((b"{", b"[")) for value in values) >= MOST * len(values):

@@ -148,8 +148,9 @@ def test_what_may_be_an_id_under_another_name_is_reported_and_not_written():
 
 
 def test_bytes_that_are_neither_json_nor_text_are_no_sure_proposal():
-    framed = propose([b"\x00\x00\x00\x00\x07\xff\xfe"] * 3)
-    assert (framed.format, framed.sure) == ("avro", False)
+    for frame in (b"\x00\x00\x00\x00\x07", b"\x03\x00" + bytes(16)):
+        framed = propose([frame + b"\xff\xfe"] * 3)
+        assert (framed.format, framed.sure) == ("avro", False)
     assert not propose([b"\xff\xfe"] * 3).sure
     assert propose([b"[1, 2]", b"plain words"]).format == "text"
 

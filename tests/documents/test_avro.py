@@ -204,6 +204,10 @@ def test_what_bears_no_frame_is_reported_as_that():
     assert reading == Malformed(
         ErrorCode.SCHEMA_DECODE, "the value begins with byte 123: no registry's frame"
     )
+    for compressed in (b"\0", b"\5"):
+        glue = b"\3" + compressed + UUID(ID).bytes
+        assert "AWS Glue's frame" in read(reader(framed=True), glue + written(VALUE)).message
+        assert "AWS Glue's" not in read(reader(framed=True), glue[:-1]).message
     for content in (b"\x01short", b"\x02" + bytes(16), b"\0\0"):
         assert code_of(read(reader(framed=True), b"", ((HEADER, content),))) is (
             ErrorCode.SCHEMA_DECODE

@@ -38,6 +38,8 @@ SchemaId = int | UUID | None
 _ID = Struct(">I")
 FRAME_BYTES = 1 + _ID.size  # size of a registry's frame in front of the value
 _GUID_BYTES = 16
+_GLUE_BYTES = 2 + _GUID_BYTES  # a byte 3, a byte for the compression, the schema's id
+GLUE = "the value has AWS Glue's frame, which is not read: use a registry with Confluent's API"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,14 @@ def frame_of(value: bytes, headers: Headers) -> tuple[SchemaId, bytes | None, in
             return *_id_of(content), 0
     if len(value) < FRAME_BYTES or value[0] != 0:
         what = f"begins with byte {value[0]}" if value else "is empty"
-        message = f"the value {what}: no registry's frame"
+        message = GLUE if is_glue(value) else f"the value {what}: no registry's frame"
         raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
     return _ID.unpack_from(value, 1)[0], None, FRAME_BYTES
+
+
+def is_glue(value: bytes) -> bool:
+    """Return whether *value* begins with the frame of AWS Glue, plain or compressed by zlib."""
+    return len(value) >= _GLUE_BYTES and value.startswith((b"\3\0", b"\3\5"))
 
 
 def _id_of(content: bytes) -> tuple[SchemaId, bytes]:
