@@ -1,6 +1,6 @@
 """compose.yaml, up for real: built, two filters, a kill, a stop, and nothing left behind.
 
-Its neighbour with Avro as well: a schema registry, and stories that are read by its schemas.
+Its neighbours as well: with a schema registry and stories in Avro, with two judges and three edges.
 
 Long, since it builds images and starts a Kafka in a container: two to five minutes, and ten more
 the first time (`images.py` says what is kept). It needs root, and Debian's packages in `engine.py`.
@@ -12,11 +12,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deploy.composition import AVRO, COMPOSE, OURS, services
+from deploy.composition import AVRO, CLUSTER, COMPOSE, OURS, services
 from deploy.local.jars import cache_directory
 from deploy.local.registry import API
 from tests.containers import images
@@ -37,6 +38,7 @@ HARDENED = (
 )  # fmt: skip
 UP = ("kafka", "topics", "streamfilter-a", "streamfilter-b", "generator", "prometheus",
       "alertmanager")  # fmt: skip
+EDGES = ("edge-1", "edge-2", "edge-3")
 
 
 @pytest.fixture(scope="module")
@@ -83,18 +85,17 @@ print(json.dumps({"user": os.getuid(), "writable": [each for each in places if w
 """
 
 
-def test_a_newcomer_reads_the_help(engine):
-    told = engine.run("podman", "run", "--rm", "--network", "none", *HARDENED, IMAGE, "--help")
-    assert "Usage: streamfilter" in told
+def test_the_kernel_is_in_it_and_no_start_compiles_it(engine):
+    assert "signing: C kernel (/opt/streamfilter/" in inside(engine, "streamfilter", "--version")
 
 
 class Composition:
     """compose.yaml, as podman-compose runs it; Kafka UI and Grafana are left out by name."""
 
-    def __init__(self, engine: Engine, *, avro: bool = False) -> None:
+    def __init__(self, engine: Engine, beside: Path | None = None, *more: str) -> None:
         self.engine = engine
-        self._files = ("-f", str(COMPOSE), *(("-f", str(AVRO)) if avro else ()))
-        self.parts = (*UP, *(("registry",) if avro else ()))
+        self._files = ("-f", str(COMPOSE), *(("-f", str(beside)) if beside else ()))
+        self.parts = (*UP, *more)
 
     def compose(self, *arguments: str) -> str:
         file = ("-p", PROJECT, *self._files)
@@ -133,7 +134,7 @@ class Composition:
         return (told + self.engine.run("podman", "volume", "ls", "-q")).split()
 
     def url(self, service: str) -> str:
-        (port,) = services()[service].published.values()
+        (port,) = services(cluster=True)[service].published.values()
         return f"http://127.0.0.1:{port}"
 
     def status(self, service: str) -> dict[str, Any]:
@@ -193,13 +194,16 @@ def verdicts_flow(demo: Composition) -> Prometheus:
     return prometheus
 
 
+def scraped(prometheus: Prometheus) -> dict[str, str]:
+    """Return the health of each target by its address."""
+    targets = prometheus.api("targets")["activeTargets"]
+    return {target["labels"]["instance"]: target["health"] for target in targets}
+
+
 def test_verdicts_flow_and_prometheus_scrapes_both(demo):
     prometheus = verdicts_flow(demo)
-    targets = prometheus.api("targets")["activeTargets"]
-    assert {target["labels"]["instance"]: target["health"] for target in targets} == {
-        "streamfilter-a:9464": "up",
-        "streamfilter-b:9464": "up",
-    }
+    both = dict.fromkeys(("streamfilter-a:9464", "streamfilter-b:9464"), "up")
+    assert scraped(prometheus) == both
     (alertmanager,) = prometheus.api("alertmanagers")["activeAlertmanagers"]
     assert alertmanager["url"].startswith("http://alertmanager:9093/")
     assert demo.inspect("topics", "{{.State.ExitCode}}") == "0"
@@ -207,30 +211,64 @@ def test_verdicts_flow_and_prometheus_scrapes_both(demo):
 
 @pytest.mark.parametrize("service", ["kafka", "streamfilter-a", "streamfilter-b", "prometheus"])
 def test_who_has_a_health_check_passes_it(demo, service):
-    engine = demo.engine
+    demo.wait(lambda: healthy(demo, service))
+
+
+def healthy(demo: Composition, service: str) -> bool:
     command = ("podman", "healthcheck", "run", demo.container(service))
-    demo.wait(lambda: not engine.attempt(*command).returncode)
+    return demo.engine.attempt(*command).returncode == 0
 
 
-def test_a_killed_filter_is_followed_by_the_other_and_a_stopped_one_exits_0(demo):
-    """The last of this demo: it ends it."""
+def test_a_stopped_filter_is_unhealthy_until_it_goes_on(demo):
+    for signal, well in (("STOP", False), ("CONT", True)):
+        demo.engine.run("podman", "kill", "--signal", signal, demo.container("streamfilter-b"))
+        demo.wait(lambda well=well: healthy(demo, "streamfilter-b") is well)
+
+
+def take_over(demo: Composition) -> str:
+    """Kill the filter that works; return the name of the other, which works then."""
     working = filters(demo)["running"]
     (other,) = {"streamfilter-a", "streamfilter-b"} - {working}
     demo.engine.run("podman", "kill", "--signal", "KILL", demo.container(working))
     seconds = demo.wait(lambda: demo.state(other) == "running")
     print(f"taken over after {seconds:.0f} s")
-    demo.engine.run("podman", "stop", "--time", "30", demo.container(other))
-    assert demo.inspect(other, "{{.State.ExitCode}}") == "0"
+    return other
+
+
+def stop(demo: Composition, service: str) -> None:
+    demo.engine.run("podman", "stop", "--time", "30", demo.container(service))
+    assert demo.inspect(service, "{{.State.ExitCode}}") == "0"
+
+
+def test_a_killed_filter_is_followed_by_the_other_and_a_stopped_one_exits_0(demo):
+    """The last of this demo: it ends it."""
+    stop(demo, take_over(demo))
     demo.down()
     assert demo.left() == []
 
 
+def test_edges_forward_before_and_after_a_judge_is_killed(engine):
+    demo = Composition(engine, CLUSTER, *EDGES)
+    with demo.up():
+        prometheus = verdicts_flow(demo)
+        demo.wait(lambda: {demo.state(edge) for edge in EDGES} == {"running"})
+        all_up = {f"{each}:9464": "up" for each in ("streamfilter-a", "streamfilter-b", *EDGES)}
+        demo.wait(lambda: scraped(prometheus) == all_up)
+        take_over(demo)
+        forwarded = "sum(streamfilter_documents_total)"
+        (before,) = prometheus.values(forwarded)
+        demo.wait(lambda: prometheus.values(forwarded) > [before])
+        for edge in EDGES:
+            demo.wait(lambda edge=edge: healthy(demo, edge))
+            stop(demo, edge)
+    assert demo.left() == []
+
+
 def test_with_avro_stories_are_read_by_the_schema_of_a_registry(engine):
-    demo = Composition(engine, avro=True)
+    demo = Composition(engine, AVRO, "registry")
     with demo.up():
         verdicts_flow(demo)
-        check = ("podman", "healthcheck", "run", demo.container("registry"))
-        demo.wait(lambda: not engine.attempt(*check).returncode)
+        demo.wait(lambda: healthy(demo, "registry"))
         registry = f"http://127.0.0.1:{REGISTRY_PORT}{API}"
         with urllib.request.urlopen(f"{registry}/subjects", timeout=ANSWER_SECONDS) as answer:
             assert json.load(answer) == ["stories-value"]

@@ -54,7 +54,7 @@ def test_everything_it_installs_is_pinned_by_hash():
     assert re.findall(r"pip install (?:.*\\\n)*.*", BUILD) == [
         "pip install --compile --require-hashes \\\n        -r requirements.lock -r build.lock",
         "pip install --compile --no-deps --no-build-isolation . \\\n"
-        "    && /opt/streamfilter/bin/python -m streamfilter.similarity.kernel.library \\\n"
+        "    && /opt/streamfilter/bin/python -P -m streamfilter.similarity.kernel.library \\\n"
         "    && /opt/streamfilter/bin/streamfilter --version \\\n"
         "    && /opt/streamfilter/bin/pip uninstall -q -y setuptools pip",
     ]

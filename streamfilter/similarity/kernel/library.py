@@ -6,7 +6,7 @@ Behind the compiled bytes stands their digest, so a damaged or cut file is never
 in neither place and there is a compiler, it is compiled to another name and then renamed. So
 several processes may do it at once. Without a library, numpy does the work; no start fails.
 
-    python -m streamfilter.similarity.kernel.library    compiles it beside this file
+    python -P -m streamfilter.similarity.kernel.library    compiles it beside this file
 """
 
 import ctypes
