@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,10 +76,11 @@ def _raw(path: Path) -> dict[str, Any]:
 
 def _service(name: str, raw: Mapping[str, Any], once: bool) -> Service:
     ports = [port.split(":") for port in raw.get("ports", ())]
+    command = raw.get("command", ())
     return Service(
         name,
         raw["image"],
-        tuple(raw.get("command", ())),
+        tuple(shlex.split(command) if isinstance(command, str) else command),
         {key: str(value) for key, value in raw.get("environment", {}).items()},
         tuple((volume.split(":")[0], volume.split(":")[1]) for volume in raw.get("volumes", ())),
         {int(inside): int(outside) for _, outside, inside in ports},

@@ -95,6 +95,14 @@ def test_a_health_check_reads_the_same_to_every_compose(name):
             pytest.fail(f"{other} is no health check")
 
 
+@pytest.mark.parametrize("more", BESIDE)
+def test_what_is_laid_over_a_service_reads_the_same_to_every_compose(more):
+    """Debian's podman-compose appends a list to the one below: `run … run … --role judge`."""
+    for name in more.keys() & RAW["services"].keys():
+        both = more[name].keys() & RAW["services"][name].keys()
+        assert not [key for key in both if isinstance(more[name][key], list)]
+
+
 @each_service
 def test_ports_are_published_on_loopback_only(name):
     assert all(port.startswith("127.0.0.1:") for port in RUNNING[name].get("ports", ()))
