@@ -118,7 +118,7 @@ def _object(value: bytes) -> dict[str, Any] | None:
 
 def _other_format(values: Sequence[bytes]) -> str:
     """Return the format of values that are not JSON objects; ``json`` if unclear or broken."""
-    framed = sum(v.startswith(b"\0") and len(v) > FRAME_BYTES or is_glue(v) for v in values)
+    framed = sum((v.startswith(b"\0") and len(v) > FRAME_BYTES) or is_glue(v) for v in values)
     if framed >= MOST * len(values):
         return "avro"
     if sum(value.lstrip().startswith((b"{", b"[")) for value in values) >= MOST * len(values):

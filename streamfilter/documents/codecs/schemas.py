@@ -38,7 +38,6 @@ SchemaId = int | UUID | None
 _ID = Struct(">I")
 FRAME_BYTES = 1 + _ID.size  # size of a registry's frame in front of the value
 _GUID_BYTES = 16
-_GLUE_BYTES = 2 + _GUID_BYTES  # a byte 3, a byte for the compression, the schema's id
 GLUE = "the value has AWS Glue's frame, which is not read: use a registry with Confluent's API"
 
 
@@ -148,8 +147,8 @@ def frame_of(value: bytes, headers: Headers) -> tuple[SchemaId, bytes | None, in
 
 
 def is_glue(value: bytes) -> bool:
-    """Return whether *value* begins with the frame of AWS Glue, plain or compressed by zlib."""
-    return len(value) >= _GLUE_BYTES and value.startswith((b"\3\0", b"\3\5"))
+    """Return whether *value* begins as AWS Glue frames it: 3, 0 or 5 (plain or zlib), a GUID."""
+    return len(value) >= 2 + _GUID_BYTES and value.startswith((b"\3\0", b"\3\5"))
 
 
 def _id_of(content: bytes) -> tuple[SchemaId, bytes]:
