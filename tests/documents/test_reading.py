@@ -313,3 +313,8 @@ def test_whatever_looks_empty_is_empty_after_normalisation_too() -> None:
         for code_point, text in zip(points, normal, strict=True):
             if bytes(text).strip() == b"" and not 0xD800 <= code_point < 0xE000:
                 assert is_blank(chr(code_point)), hex(code_point)
+
+
+def test_a_letter_says_where_its_json_breaks():
+    reading = Reader().read(Record(Source("in", 0, 1), None, b'{"text":"cut'))
+    assert reading.message == "Unterminated string starting at character 8"

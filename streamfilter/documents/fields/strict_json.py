@@ -76,7 +76,7 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text.removeprefix("\ufeff"), parse_constant=float, parse_int=Integer)
     except json.JSONDecodeError as error:
-        message = f"{error.msg} at character {error.pos}"
+        message = f"{error.msg.removesuffix(' at')} at character {error.pos}"
     raise Unreadable(ErrorCode.INVALID_JSON, message)
 
 
