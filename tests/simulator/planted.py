@@ -1,28 +1,25 @@
-"""Bugs planted into the engine, to see that the oracle sees them. Each is a real one.
+"""Bugs planted into the engine, to see that the oracle sees them. Each is a real one."""
 
-A bug that the ordinary stories of CI meet is not planted: they fail by it. What stays is one bug
-for each of the oracle's checks, and those that only happen in a world of their own.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streamfilter.documents import reader
 from streamfilter.engine import start_checks, transaction, transactor, writer_check
 from streamfilter.engine.batches import inputs, refusals, seeding
 from streamfilter.engine.messages import changelog_header, forwarding
-from streamfilter.engine.ports import Moves, Outgoing, Watermarks
+from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.task_position import TaskPosition
 from streamfilter.index import input_table
 from streamfilter.index.ages import Ages
 from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import bucket_writes, buckets, page_writes
-from streamfilter.index.errors import DiskFull
+from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Changes
 from streamfilter.index.rocks.column_families import Families
 from streamfilter.index.rocks.database import STAMP
@@ -35,9 +32,10 @@ from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.tasks import changelog_rewrite, index_storage, restore, standby, task, task_start
 from streamfilter.workers import crew
 from tests.simulator import chapters, world
-from tests.simulator.cluster.log import CHANGELOG, SimChangelog
+from tests.simulator.cluster.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.disk import SimIndex
 from tests.simulator.life.planted import PLANTED_LIFE
+from tests.simulator.oracle import Watcher
 from tests.simulator.planted_runs import CALM, PLANTED_RUNS, only_in_worlds
 from tests.simulator.story import Planted
 from tests.simulator.texts import SCHEME, SEED, keys_of
@@ -75,6 +73,16 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transaction.Transactions, "_send", send)
 
 
+def no_restore(patch: pytest.MonkeyPatch) -> None:
+    """The changelog's positions are taken over, its documents are not."""
+    patch.setattr(restore.Replay, "_additions", lambda self, offset: None)
+
+
+def the_forgotten_come_back_by_replay(patch: pytest.MonkeyPatch) -> None:
+    """A restore adds the documents, and takes no one away."""
+    patch.setattr(restore.Replay, "_removals", lambda self: None)
+
+
 def the_forgotten_are_found_by_their_values(patch: pytest.MonkeyPatch) -> None:
     """A tombstone, or an update, takes a document away, and leaves what its values name."""
     only_in_worlds(patch, digests=("also /url",), forgets=0.4)
@@ -100,6 +108,11 @@ def values_are_not_restored(patch: pytest.MonkeyPatch) -> None:
         return replace(found, documents=replace(found.documents, contents=contents))
 
     patch.setattr(restore.Replay, "_additions", additions)
+
+
+def the_forgotten_leave_before_what_came_before(patch: pytest.MonkeyPatch) -> None:
+    """A restore writes batches with what the next one forgets: which it has yet to add, stays."""
+    patch.setattr(restore, "_ALONE", ())
 
 
 def a_tombstone_read_again_forgets_again(patch: pytest.MonkeyPatch) -> None:
@@ -132,6 +145,25 @@ def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
         return leaving[:-1] if len(leaving) > 2 else leaving
 
     patch.setattr(forwarding.Forwarder, "written", written)
+
+
+def own_counters_kept_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
+    """A task that comes back to a process goes on where that process had left it."""
+    left: dict[Any, tuple[Any, Any]] = {}
+    real_run, real_standing = task_start.TaskStart.run, task_start.TaskStart._position
+
+    def run(self: Any) -> Iterator[Any]:
+        made = yield from real_run(self)
+        left[self._parts.source._life, self._plan.number] = self._plan, made
+        return made
+
+    def position(self: Any, *args: Any) -> Iterator[Any]:
+        found: TaskPosition = yield from real_standing(self, *args)
+        plan, made = left.get((self._parts.source._life, self._plan.number), (self._plan, None))
+        return found if plan is self._plan else made.position
+
+    patch.setattr(task_start.TaskStart, "run", run)
+    patch.setattr(task_start.TaskStart, "_position", position)
 
 
 def changelog_end_is_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
@@ -171,6 +203,35 @@ def a_lost_changelog_is_begun_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(chapters, "DISASTERS", (chapters.changelog_emptied,))
 
 
+def index_written_early_and_nobody_looks(patch: pytest.MonkeyPatch) -> None:
+    """The same, but found by what comes of it, not by looking on."""
+    index_written_before_the_commit(patch)
+    patch.setattr(Watcher, "written", lambda self, where, changes: None)
+
+
+def judged_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
+    """Batches are not sorted, so a replay judges in another order."""
+
+    def unsorted(records: Sequence[Any]) -> list[Any]:
+        return list(records)
+
+    patch.setattr(transactor, "in_order", unsorted)
+
+
+def a_standby_reads_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    """The tail reads uncommitted: faster, and ahead of what may be aborted."""
+    real = SimReader.read
+
+    def read(self: Any, count: int, timeout: float) -> list[Entry]:
+        if self._end < standby.ENDLESS:
+            return real(self, count, timeout)
+        cells = list(enumerate(self._partition.cells))[self.position :]
+        self.position = self._partition.end
+        return [Entry(o, c.value) for o, c in cells if not c.marker and c.value is not None]
+
+    patch.setattr(SimReader, "read", read)
+
+
 def a_standby_goes_on_beside_the_owner(patch: pytest.MonkeyPatch) -> None:
     """The tail is not ended when its task becomes ours: two write one index."""
     patch.setattr(standby.Standbys, "close", lambda self: None)
@@ -202,6 +263,31 @@ def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
         patch, rates={**CALM, "disk_full": 0.85, "rebalance": 0.1},
         eager=True, hot=True, processes=3, batch=1, documents=16, steps=80,
     )  # fmt: skip
+
+
+def where_the_last_assignment_stood_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """As `Consumer.position` says for a while after an assign; what was taken is dropped then."""
+    real = SimSource.reached
+
+    def reached(self: Any) -> dict[int, int]:
+        self.highest = {p: max(o, self.highest.get(p, o)) for p, o in real(self).items()}
+        return dict(self.highest)
+
+    patch.setattr(SimSource, "highest", {}, raising=False)
+    patch.setattr(SimSource, "reached", reached)
+
+
+def a_full_disk_ends_an_opening(patch: pytest.MonkeyPatch) -> None:
+    """An index that cannot be opened for want of room is a fault of the configuration."""
+
+    def impatient(call: Any, *args: Any) -> Iterator[Any]:
+        try:
+            return call(*args)
+        except DiskFull as error:
+            raise IndexMismatch(str(error)) from error
+        yield
+
+    patch.setattr(index_storage, "with_room", impatient)
 
 
 def nobody_looks_whose_records_lie_between(patch: pytest.MonkeyPatch) -> None:
@@ -283,6 +369,15 @@ def what_is_written_anew_is_read_again(patch: pytest.MonkeyPatch) -> None:
     only_written_anew(patch)
     never = property(lambda self: False, lambda self, value: None)
     patch.setattr(restore.Replay, "_anew", never, raising=False)
+
+
+def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
+    """What is forgotten follows our clock, not the stream."""
+
+    def stream_times(self: Any, before: int, records: Any, now: int) -> Any:
+        return np.full(len(records), max(before, now))
+
+    patch.setattr(Retention, "stream_times", stream_times)
 
 
 FORGETTING = {"forgets": 0.4, "retentions": (UNLIMITED,), "template": False, "thin": None}
@@ -551,18 +646,28 @@ PLANTED = tuple(
         *PLANTED_LIFE,
         (no_as_of_rule, "later", 18),
         (index_written_before_the_commit, "ahead", 0),
+        (index_written_early_and_nobody_looks, "stop", 17),
+        (no_restore, "state", 5),
+        (the_forgotten_come_back_by_replay, "state", 11),
+        (the_forgotten_leave_before_what_came_before, "state", 11),
         (a_tombstone_read_again_forgets_again, "state", 25),
         (the_forgotten_are_found_by_their_values, "state", 11),
         (values_are_not_restored, "misjudged", 4),
         (a_record_is_dropped, "lost", 2),
+        (own_counters_kept_after_a_takeover, "changelog", 83),
         (changelog_end_is_the_last_stable_offset, "stop", 19),
         (a_worn_producer_goes_on, "doubled", 5),
         (a_lost_changelog_is_begun_anew, "refusal", 5),
+        (judged_in_the_order_of_arrival, "changelog", 19),
+        (a_standby_reads_what_is_not_committed, "ahead", 8),
         (a_standby_goes_on_beside_the_owner, "locked", 1),
         (a_standby_forgets_what_it_could_not_write, "state", 0),
         (a_write_is_owed_beyond_its_tail, "stuck", 48),
+        (where_the_last_assignment_stood_is_believed, "stop", 1),
+        (a_full_disk_ends_an_opening, "stop", 5),
         (a_blamed_batch_is_refused_whole, "changelog", 75),
         (nobody_looks_whose_records_lie_between, "refusal", 44),
+        (time_is_the_clocks, "changelog", 1),
         (an_own_earlier_version_is_met, "misjudged", 46),
         (an_id_is_known_in_all_scopes, "changelog", 6),
         (a_tombstone_forgets_in_all_scopes, "changelog", 4),

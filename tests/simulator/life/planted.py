@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from streamfilter.engine import transactor
+from streamfilter.engine.batches import seeding
+from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.verdict.side_records import ATTEMPTS
 from streamfilter.tasks.index_backups import IndexBackups
 from tests.simulator import chapters
@@ -81,7 +83,15 @@ def a_backup_ahead_of_the_changelog_is_chosen(patch: pytest.MonkeyPatch) -> None
     only_in_worlds(patch, rates=CALM, tasks=1, corrections="", backups=True, documents=16)
 
 
+def old_lines_of_a_seed_are_added(patch: pytest.MonkeyPatch) -> None:
+    """A document of a seed that is older than the retention is added as if it were new."""
+    patch.setattr(seeding.SeedSource, "_recent", lambda self, records: records)
+    shape = {"retentions": (Retention(time=1_000),), "tasks": 1, "digests": (), "dated": True}
+    only_in_worlds(patch, rates=CALM, seeds=4, thin=None, **shape)
+
+
 PLANTED_LIFE = (
+    (old_lines_of_a_seed_are_added, "changelog", 1),
     (a_backup_ahead_of_the_changelog_is_chosen, "stop", 16),
     (two_releases_do_not_fence_each_other, "released", 15),
     (notes_are_read_up_to_what_is_stable, "released", 5),
