@@ -9,9 +9,11 @@ Not seen: shorter pieces that are joined, the status page's HTML and script, lib
 """
 
 import ast
+import io
 import re
 import statistics
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,12 +27,6 @@ RETIRED = (
 )  # fmt: skip
 """Words of the old dialect: a thing is not a person, and a message is written."""
 
-
-COMMENT_OR_STRING = re.compile(
-    r'#.*|"{3}(?:[^"\\]+|\\[\s\S]|"(?!""))*"{3}|"(?:[^"\\\n]+|\\[\s\S])*"'
-    r"|'{3}(?:[^'\\]+|\\[\s\S]|'(?!''))*'{3}|'(?:[^'\\\n]+|\\[\s\S])*'"
-)
-"""Strings, so that a sign in them begins no comment. `tokenize` takes five times as long."""
 
 PROGRAM = re.compile(r"^\s*(?:import|from [\w.]+ import) ", re.M)
 """A literal with such a line is code for another process."""
@@ -98,17 +94,14 @@ def comments_and_docstrings(nodes: list[ast.AST], text: str) -> Iterator[str]:
             value = each.value if isinstance(each, ast.Expr) else None
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 yield re.split(r"\n\s*(?:Args|Raises|Returns|Yields):\n", value.value)[0]
-    block, end = "", 0
-    for found in COMMENT_OR_STRING.finditer(text):
-        if text[end : found.start()].strip() and block:
+    block = ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line = token.string.lstrip("#: ")
+            block += "" if line.startswith(("noqa", "type:", "fmt:", "!")) else f"{line}\n"
+        elif token.type not in (tokenize.NL, tokenize.NEWLINE) and block:
             yield block
             block = ""
-        if found[0][0] == "#":
-            line = found[0].lstrip("#: ")
-            block += "" if line.startswith(("noqa", "type:", "fmt:", "!")) else f"{line}\n"
-            end = found.end()
-    if block:
-        yield block
 
 
 def printed(nodes: list[ast.AST]) -> Iterator[str]:

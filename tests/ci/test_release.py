@@ -99,6 +99,13 @@ def test_the_newest_change_is_of_this_version():
     assert re.findall(r"^### (\S+)", section("Changes"), re.M)[0] == VERSION
 
 
+def test_the_image_is_tagged_with_this_version():
+    for path in (ROOT / "deploy/README.md", DOCKERFILE):
+        assert set(re.findall(r"-t streamfilter:(\S+)", path.read_text())) == {VERSION}
+    kustomization = (ROOT / "deploy/kubernetes/base/kustomization.yaml").read_text()
+    assert f"newTag: {VERSION}}}" in kustomization
+
+
 def test_what_is_stable_names_what_holds_it():
     lines = [line for line in section("What is stable").splitlines() if line.startswith("| ")]
     rows = [line.split("|")[:4] for line in lines[1:]]

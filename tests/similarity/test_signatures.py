@@ -130,6 +130,14 @@ def test_the_curve_of_20_bands_of_5(similarity, answer):
     assert found == pytest.approx(answer, abs=6e-4)
 
 
+@pytest.mark.parametrize(
+    ("bands", "rows", "recall"),
+    [(9, 13, 0.40), (20, 13, 0.68), (14, 8, 0.924), (16, 8, 0.947), (16, 6, 0.992), (18, 5, 0.999)],
+)
+def test_known_shapes_at_the_threshold(bands, rows, recall):
+    assert collision_probability(0.8, bands=bands, rows=rows) == pytest.approx(recall, abs=6e-3)
+
+
 @pytest.mark.parametrize("layout", ["bands", "random"])
 def test_pairs_meet_as_often_as_the_curve_says(layout):
     """125 x 3 random keys of 128 slots share slots, so they miss together; the curve knows."""
