@@ -1,14 +1,15 @@
 """The tables of faults and of symptoms, held to the code: their words, codes, metrics and tests."""
 
 import ast
+import itertools
 import re
-from collections.abc import Iterator
 
 from streamfilter.config.configuration import Config
 from streamfilter.model import ErrorCode
 from streamfilter.monitoring.catalogue import CATALOGUE
 from streamfilter.process.health import State
 from streamfilter.stops import ExitCode
+from tests.support.package_code import PACKAGE, package_nodes
 from tests.support.texts import ROOT, section
 
 TABLE = section("What happens when …")
@@ -46,13 +47,6 @@ def test_every_test_that_is_named_is_there_and_runs_when_it_says():
         assert ("pytest.mark.long" in marks) == bool(long), name
 
 
-def nodes() -> Iterator[tuple[str, ast.AST]]:
-    """Yield each file of the package, by its path, with each node of its code."""
-    for file in sorted((ROOT / "streamfilter").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            yield str(file), node
-
-
 def text_of(node: ast.AST) -> str:
     """Return a text of the code, with a hole for each value that is filled in."""
     if isinstance(node, ast.JoinedStr):
@@ -68,8 +62,10 @@ def logged() -> list[str]:
     """Return each text that the service logs as a warning or worse, or that ends it."""
     return [
         text
-        for path, node in nodes()
-        if isinstance(node, ast.Call) and node.args and not any(part in path for part in OF_VERBS)
+        for path, nodes in package_nodes().items()
+        if not any(part in str(path.relative_to(PACKAGE)) for part in OF_VERBS)
+        for node in nodes
+        if isinstance(node, ast.Call) and node.args
         if (getattr(node.func, "attr", "") or getattr(node.func, "id", "")) in SPOKEN
         or ast.unparse(node.func) == "loudly.append"
         if re.search(r"\w+ \w+ \w+", text := text_of(node.args[0]))
@@ -82,7 +78,8 @@ def is_in(phrase: str, text: str) -> bool:
 
 
 def test_what_is_quoted_is_said_by_the_code():
-    texts = "\1".join(text_of(n) for _, n in nodes() if isinstance(n, ast.JoinedStr | ast.Constant))
+    every = itertools.chain.from_iterable(package_nodes().values())
+    texts = "\1".join(text_of(n) for n in every if isinstance(n, ast.JoinedStr | ast.Constant))
     assert [phrase for phrase in PHRASES if not is_in(phrase, texts)] == []
 
 

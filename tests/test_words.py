@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.package_code import package_nodes
 from tests.support.texts import section
 
 ROOT = Path(__file__).parents[1]
@@ -53,16 +54,9 @@ def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-@cache
-def package() -> dict[Path, list[ast.AST]]:
-    """Return all nodes of each file of the package."""
-    files = sorted((ROOT / "streamfilter").rglob("*.py"))
-    return {path: [*ast.walk(ast.parse(text_of(path)))] for path in files}
-
-
 def test_no_two_classes_of_the_package_share_a_name():
     homes: defaultdict[str, list[str]] = defaultdict(list)
-    for path, nodes in package().items():
+    for path, nodes in package_nodes().items():
         for node in nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(str(path.relative_to(ROOT)))
@@ -87,7 +81,7 @@ def test_no_file_uses_a_retired_word(retired):
 def test_nothing_in_the_package_is_named_by_a_retired_word(retired):
     found = [
         f"{path.relative_to(ROOT)}: {name}"
-        for path, nodes in package().items()
+        for path, nodes in package_nodes().items()
         for name in names_in(nodes)
         if retired in name.lower().split("_")
     ]

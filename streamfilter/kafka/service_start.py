@@ -71,10 +71,10 @@ def explained(config: Config, role: str | None = None) -> Iterator[None]:
         yield
     except Refused as refused:
         lines = "\n".join(f"    {right}" for right in needed(config, role))
-        cure = "as a user with DESCRIBE on the cluster, see which one is missing, or add --apply"
-        cure = f"{cure}: `streamfilter check --connect --principal User:NAME`"
         raise Refused(
-            f"{refused}\n    the user of kafka.common needs:\n{lines}\n    cure: {cure}"
+            f"{refused}\n    the user of kafka.common needs:\n{lines}\n    cure: as a user with "
+            "DESCRIBE on the cluster, see which one is missing, or add --apply: `streamfilter "
+            "check --connect --principal User:NAME`"
         ) from refused
 
 

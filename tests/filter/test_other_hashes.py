@@ -34,17 +34,17 @@ def test_an_index_of_other_hashes_is_refused_by_name_with_the_ways_out(
     written = MARKER.read_bytes().replace(b'"format": 1', b'"format": %d' % written_format)
     marker.write_bytes(written)
     assert desk.run(source, state="s") == CONFIG
-    told = capsys.readouterr().err
-    assert told_as in told
-    assert "does not fit the configuration" in told
+    printed = capsys.readouterr().err
+    assert told_as in printed
+    assert "does not fit the configuration" in printed
     for way in (
         "if format or scheme.algorithm differs: to the version",
         "1. new memory",
         "--state",
         "2. reset",
     ):
-        assert way in told
-    assert "changelog" not in told  # a run over files has none
+        assert way in printed
+    assert "changelog" not in printed  # a run over files has none
     assert not desk.unique.exists()
     assert marker.read_bytes() == written
 
@@ -58,10 +58,10 @@ def test_another_threshold_alone_says_what_the_keys_find_there_and_how_to_keep_t
     source = write(desk.path / "in", lines_of(stories(10)))
     assert desk.run(source, state="s") == 0
     assert desk.run(source, state="s", threshold=threshold) == CONFIG
-    told = capsys.readouterr().err
-    assert "its keys, 16 x 6, find of the pairs" in told
-    assert f"{found} at {threshold}" in told
-    assert "similarity.bands: 16 and similarity.rows: 6 keep it" in told
+    printed = capsys.readouterr().err
+    assert "its keys, 16 x 6, find of the pairs" in printed
+    assert f"{found} at {threshold}" in printed
+    assert "similarity.bands: 16 and similarity.rows: 6 keep it" in printed
     kept = ["similarity.bands=16", "similarity.rows=6", f"similarity.recall={recall}"]
     kept = [f"--set={each}" for each in kept]
     for said in (True, False):  # a changed policy is said once

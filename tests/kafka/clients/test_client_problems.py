@@ -1,7 +1,6 @@
 """What librdkafka refuses of a client is a problem of the configuration, in every verb."""
 
 import ast
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
@@ -11,8 +10,8 @@ from streamfilter.config.loading import load_config
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.client_problems import NAMES
 from streamfilter.stops import ConfigError, ExitCode
+from tests.support.package_code import PACKAGE, package_nodes
 
-PACKAGE = Path(clients.__file__).parents[2]
 MINE = {"kafka/connection/clients.py", "kafka/traffic.py"}
 """Who makes clients: the one constructor, and what works on a broker of our own."""
 SASL = ("security.protocol=SASL_SSL",)
@@ -122,9 +121,9 @@ def refusal_of(name: str) -> str:
 
 
 def test_one_constructor_makes_all_clients():
-    for path in PACKAGE.rglob("*.py"):
+    for path, nodes in package_nodes().items():
         if str(path.relative_to(PACKAGE)) in MINE:
             continue
-        calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
         made = {each.id for each in calls if isinstance(each, ast.Name)}
         assert not made & {"AdminClient", "Consumer", "Producer"}, path
