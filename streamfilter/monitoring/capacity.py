@@ -21,8 +21,8 @@ MERGING = 2
 """Most bytes of the filters, times those at rest: a merge makes the filter of a new run, and places
 for filters side by side are made before they are used."""
 
-RESTORED_A_SECOND = 22_200
-"""Documents a second that an empty index restores from its changelog (kafka.json)."""
+RESTORED_A_SECOND = 24_200
+"""Documents a second that an empty index restores from its changelog (restore.json)."""
 
 FRAME_BYTES = 20
 """Bytes of a changelog record beside the document's own: ten are ours, about ten are Kafka's."""

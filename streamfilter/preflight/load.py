@@ -4,8 +4,8 @@ A model of processor time, from costs measured at two sizes of documents. Costs 
 them are on a straight line; below, they are those of the smallest. All measured costs are in this
 file. `python -m tests.bench --only cluster` prints them, and compares the model with the clock.
 
-Example: 20,000 documents a second of 1 kB take 1.3 cores of one process, which is planned for .7 of
-one. Edges take 1.0 cores, so there are two of them. The judge is busy for .64 of its time.
+Example: 20,000 documents a second of 1 kB take 1.8 cores of one process, which is planned for .7 of
+one. Edges take 1.7 cores, so there are three of them. The judge is busy for .8 of its time.
 """
 
 from dataclasses import asdict, dataclass
@@ -27,8 +27,8 @@ class Costs:
 
 
 COSTS = {
-    130: Costs(alone=45, edge=48, judge=24, judging=28),
-    1_024: Costs(alone=63, edge=51, judge=27, judging=34),
+    130: Costs(alone=72, edge=62, judge=31, judging=36),
+    1_024: Costs(alone=88, edge=84, judge=35, judging=42),
 }
 """Costs by the bytes of a document: English, 30 % duplicates (cluster.json)."""
 VERDICT_BYTES = 20  # of a document, in the topic of verdicts

@@ -40,22 +40,26 @@ class MeasuredRun:
     records: int
     processor_us: float
     """Processor time of all its threads, microseconds a record, over the same records."""
+    first_thread_us: float
+    """The same of its first thread, which judges."""
 
     @classmethod
     def of(cls, service: RunningFilter, records: int) -> MeasuredRun:
         """Return when *service* has committed *records*."""
-        first, begun, used = 0, 0.0, 0.0
+        first, begun, used, judged = 0, 0.0, 0.0, 0.0
         while (done := done_by(service)) < records:
             if done and not first:
                 first, begun = done, time.perf_counter()
-                used = processor_seconds(service.pid)
+                used, judged = _used(service.pid)
             time.sleep(LOOK_SECONDS)
         seconds = time.perf_counter() - begun
-        used = processor_seconds(service.pid) - used
+        used, judged = (
+            now - before for now, before in zip(_used(service.pid), (used, judged), strict=True)
+        )
         if not first:
             raise RuntimeError("too few records: all were in the first commit")
         moved, stages = records - first, service.samples("stage_seconds_sum")
-        return cls(moved / seconds, stages, records, used / moved * 1e6)
+        return cls(moved / seconds, stages, records, used / moved * 1e6, judged / moved * 1e6)
 
     @property
     def outside_share(self) -> float:
@@ -187,6 +191,11 @@ def _trickled(
             latencies.append((time.perf_counter() - sent[int(record.key or b"0")]) * 1e3)
     # The first ones also wait for the connections.
     return latencies[len(latencies) // 10 :]
+
+
+def _used(pid: int) -> tuple[float, float]:
+    """Return the processor seconds of all threads of a process, and of its first."""
+    return processor_seconds(pid), processor_seconds(pid, first_thread=True)
 
 
 def done_by(service: RunningFilter) -> int:
