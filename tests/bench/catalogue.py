@@ -11,6 +11,7 @@ BENCHMARKS = {
     "switches": "tests.bench.switches",
     "flood": "tests.bench.flooding",
     "restore": "tests.backup.restoring",
+    "slow-store": "tests.backup.slow_store",
     "kafka": "tests.bench.wire",
     "cluster": "tests.bench.clustering",
     "equality": "tests.cluster.equality",

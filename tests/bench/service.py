@@ -78,6 +78,8 @@ class Route:
     partitions: int = 1
     group: str = ""
     """Of the last run of the filter."""
+    index: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of its index, beside the path."""
 
     def __post_init__(self) -> None:
         self.kafka.create_topics({self.name: self.partitions})
@@ -118,7 +120,7 @@ class Route:
 
     def trickle(self, seconds: float, *, rate: float) -> list[float]:
         """Send *rate* records a second to a running filter; return each one's milliseconds."""
-        topic = f"{self.name}.trickle"
+        topic = f"{self.new_group()}.trickle"
         self.kafka.create_topics({topic: 1})
         feed = Feed(self.kafka.bootstrap, topic)
         with self._running(topic) as service:
@@ -166,7 +168,7 @@ class Route:
         return {
             "input": {"topic": topic},
             "output": outputs,
-            "index": {"path": str(self.directory / group)},
+            "index": {"path": str(self.directory / group), **self.index},
             "kafka": {"group": group, "common": {"bootstrap.servers": self.kafka.bootstrap}},
             "http": {"host": "127.0.0.1", "port": free_ports(1)[0]},
         }

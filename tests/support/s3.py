@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -16,8 +16,8 @@ from streamfilter.files.s3_paths import client
 SECRET = "a-secret-that-must-not-show"
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
+@contextmanager
+def moto_server() -> Iterator[str]:
     """Start the server; yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -38,22 +38,35 @@ def s3_server() -> Iterator[str]:
         server.wait()
 
 
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    with moto_server() as address:
+        yield address
+
+
+def reached_at(address: str) -> dict[str, str]:
+    """Return the environment that reaches the server at *address*."""
+    return {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "an-access-key",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_CONFIG_FILE": os.devnull,
+    }
+
+
+def make_bucket() -> str:
+    from s3fs import S3FileSystem  # a second of imports, of each worker
+
+    name = f"bucket-{secrets.token_hex(6)}"
+    S3FileSystem(skip_instance_cache=True).mkdir(name)
+    return f"s3://{name}"
+
+
 @pytest.fixture
 def new_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Return a function that makes a bucket; the environment has what reaches it."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
-
-    from s3fs import S3FileSystem  # a second of imports, of each worker
-
+    for name, value in reached_at(s3_server).items():
+        monkeypatch.setenv(name, value)
     client.cache_clear()  # it has the environment of another test
-
-    def make() -> str:
-        name = f"bucket-{secrets.token_hex(6)}"
-        S3FileSystem(skip_instance_cache=True).mkdir(name)
-        return f"s3://{name}"
-
-    return make
+    return make_bucket
