@@ -23,6 +23,7 @@ from deploy.local.real import RealKafka
 from streamfilter import Deduplicator, assembly, cli
 from streamfilter.config.loading import load_config
 from streamfilter.engine.batches import pace
+from streamfilter.engine.batches.micro_batches import RECORD_BYTES
 from streamfilter.engine.clock_and_worker import SystemClock
 from streamfilter.engine.ports import Member
 from streamfilter.engine.transaction import Load, Transactions
@@ -32,6 +33,7 @@ from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.errors import IndexLocked, IndexRefused
 from streamfilter.index.input_table import Seed
+from streamfilter.kafka import task_factory
 from streamfilter.kafka.lifecycle import seeding
 from streamfilter.kafka.lifecycle.seed_sources import SeedTopic
 from streamfilter.kafka.lifecycle.seed_trial import trial_copy
@@ -453,20 +455,36 @@ def versions(count: int) -> Iterator[Input]:
         yield Input(value, name.encode(), at, timestamp=TIMESTAMP - 60_000 * minutes)
 
 
+def blocked() -> Iterator[Input]:
+    """Yield 12 documents, then updates; by partition these are in another order than they arrive.
+
+    In partition 1 old records are behind a new one. If that were judged too early, they would come
+    before the updates of partition 0.
+    """
+    rows = [(n, 0, n) for n in range(12)] + [(n, 0, 20 + n) for n in range(2, 11)]
+    rows += [(0, 1, 20), (1, 1, 21), (50, 1, 40), *((n, 1, 12) for n in range(51, 71))]
+    for name, at, minute in rows:
+        text = " ".join(f"w{name:02}{at}{minute:02}{word}" for word in range(9))
+        value = json.dumps({"id": f"v{name:02}", "text": text}).encode()
+        yield Input(value, None, at, timestamp=TIMESTAMP - 60_000 * (60 - minute))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["lines", "topic"])
+@pytest.mark.parametrize("kind", ["lines", "topic", "bytes"])
 def test_a_start_after_each_batch_leaves_the_same_ones_where_batches_end_early(
-    embedded_stage, embedded, monkeypatch, kind
+    embedded_stage, embedded, monkeypatch, capsys, kind
 ):
-    """A window, or what a record forgets, ends a batch before it is full."""
+    """A window, what a record forgets, or the limit of bytes ends a batch before it is full."""
     monkeypatch.setattr(SystemClock, "wall_milliseconds", lambda _: TIMESTAMP)  # of lines
     monkeypatch.setattr(assembly, "WINDOW_DOCUMENTS", 1)
     monkeypatch.setattr(forgetting, "FORGET_MAX", 3)
+    monkeypatch.setattr(task_factory, "TASK_BATCH_MIN", 1)
     calm = embedded_stage()
     calm.directory /= "calm"
     calm.directory.mkdir()
     other = embedded_stage(partitions=2)
-    produce(other.bootstrap, other.unique, versions(90))
+    given = [*(blocked() if kind == "bytes" else versions(90))]
+    produce(other.bootstrap, other.unique, given)
     asked: tuple[Any, ...] = ("--topic", other.unique)
     same: Settings = {
         "index": {"retention": "6000s"},
@@ -475,10 +493,17 @@ def test_a_start_after_each_batch_leaves_the_same_ones_where_batches_end_early(
     if kind == "lines":
         asked = archive(calm, texts(random.Random(9), 600)), "--name", "a"
         same = {"index": {"documents_max": 1_000}, "batch": {"documents": 60}}
+    if kind == "bytes":
+        size = 12 * (RECORD_BYTES + len(given[0].value or b""))
+        same = {"input": same["input"], "batch": {"documents": 60, "bytes": size}}
     assert seed(calm, *asked, **same) == 0
+    found = counts(capsys)
+    assert (found["older_than_retention"] > 0) is (kind == "topic")
     with restarting(monkeypatch):
         assert seed(embedded, *asked, **same) == 0
     assert index_of(embedded) == index_of(calm)
+    again = counts(capsys)
+    assert all(again[key] == found[key] for key in ("records", "older_than_retention"))
 
 
 @pytest.mark.slow(40)
