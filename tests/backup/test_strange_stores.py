@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -55,6 +56,15 @@ def test_a_wrong_endpoint_is_a_fault_that_shows_no_password(address, new_bucket,
     with pytest.raises(StoreUnreachable) as error:
         store_at(bucket).listing("x")
     assert "PASSWORD" not in str(error.value)
+
+
+def test_the_api_is_read_once_for_all_clients(new_bucket, monkeypatch):
+    """Each backup has its own, and the records wait while .2 s of the interpreter go there."""
+    bucket = new_bucket()
+    store_at(bucket).listing("")
+    read = Mock(side_effect=AssertionError)
+    monkeypatch.setattr("botocore.loaders.JSONFileLoader.load_file", read)
+    store_at(bucket).listing("")
 
 
 def test_a_backup_that_another_owner_deletes_at_once_is_no_crash(
