@@ -28,6 +28,7 @@ from streamfilter.kafka.predecessor import KafkaPredecessor, OldState, TakeOver
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import SEEDS_FROM, BatchMark, Record, Source, Span
 from streamfilter.stops import ConfigError, Temporary
+from tests.faults.causes.proxy import END_TXN
 from tests.kafka.story import CUT, STATIC, Settings, die_at, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.session.shared_broker import SHORT_CLOCKS
@@ -192,6 +193,41 @@ def test_a_broker_fails_while_a_group_with_workers_takes_over(forge, tmp_path, p
         assert taken, "the new group has judged"
         assert all(a[1] == b[0] for a, b in pairwise([*old, *taken]))
         forwarded_once(stage)
+
+
+@pytest.mark.slow(30)
+@pytest.mark.parametrize(
+    "fault", ["lost answer", pytest.param("late request", marks=pytest.mark.long)]
+)
+def test_a_commit_that_the_network_holds_up_takes_over_once(kafka, proxy, stage, fault):
+    """Its answer is lost, or the broker gets it when a new producer has fenced this one."""
+    common = {"bootstrap.servers": kafka.bootstrap_proxied}
+    hasty = {"common": common, "transaction_timeout": "5s", "producer": {"socket.timeout.ms": 2000}}
+    settings = {**PLAIN, "kafka": {**PLAIN["kafka"], **hasty}}
+    stage.produce(records(STORIES[:60]))
+    stage.run(**PLAIN)
+    assert seeded_by(stage, stage.configuration(state="new", **new(stage, PLAIN))) > 0
+    stage.produce(records(STORIES[60:], first=60))
+    environment = {VARIABLE: "transaction.offsets:1:stop"}
+    taking = stage.start(state="new", environment=environment, **new(stage, settings))
+    taking.wait_until_stopped()
+    assert f"{stage.unique} is in the index" in taking.log.read_text(), "it takes the positions now"
+    trap = (proxy.hold if fault == "late request" else proxy.mute_after)(END_TXN)
+    taking.resume()
+    trap.wait(60)
+    time.sleep(6)
+    trap.release()
+    try:
+        stage.drain(taking)
+        assert taking.terminate() == 0
+    except AssertionError:
+        assert taking.wait_for_exit() in (75, 76), taking.with_log("ended otherwise")
+        stage.run(state="new", **new(stage, PLAIN))
+    assert "took over the input of the group" in stage.refused(**PLAIN)
+    assert verdicts(stage).keys() == {f"d{n}" for n in range(len(STORIES))}
+    old, taken = judged_by(stage).values()
+    assert all(a[1] == b[0] for a, b in pairwise([*old, *taken]))
+    forwarded_once(stage)
 
 
 def refused(stage: Stage, **sections: Any) -> str:
