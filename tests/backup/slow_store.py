@@ -1,6 +1,6 @@
 """Does a slow store of backups delay the records?
 
-A service on a real broker judges a trickle and takes backups into a real server of S3, through a
+A service on a real broker judges a trickle. It takes backups into a real server of S3, through a
 relay that lets few bytes through. A turn runs it with and without backups, and reads each record
 as soon as it is visible.
 """
