@@ -318,13 +318,14 @@ class _Part:
         return 0
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
-        for key, bucket in sorted(self._buckets.items()):
-            lists = Lists(
-                np.array([len(bucket)]),
-                np.array(bucket, np.int64),
-                np.array([self._overflows.get(key, 0)]),
-            )
-            yield "bucket", key.to_bytes(8, "big"), encode_buckets(lists)[0]
+        keys = sorted(self._buckets)
+        lists = Lists(
+            np.array([len(self._buckets[key]) for key in keys], np.int64),
+            np.array([ordinal for key in keys for ordinal in self._buckets[key]], np.int64),
+            np.array([self._overflows.get(key, 0) for key in keys], np.int64),
+        )
+        for key, value in zip(keys, encode_buckets(lists), strict=True):
+            yield "bucket", key.to_bytes(8, "big"), value
         for ordinal, value in sorted(self.documents.items()):
             yield "document", ordinal.to_bytes(8, "big"), value
         for name in sorted(self._id_keys()):

@@ -108,8 +108,11 @@ def story(path: Path, writes: int = WRITES, **bounds: int) -> None:
     index.close()
 
 
-@pytest.mark.parametrize("front_bytes", [0, 3 << 10, 1 << 20])
-def test_an_index_with_runs_is_the_model_after_kills_and_merges(tmp_path, front_bytes):
+@pytest.mark.parametrize(("front_bytes", "read_keys"), [(0, 1 << 9), (3 << 10, 0), (1 << 20, 0)])
+def test_an_index_with_runs_is_the_model_after_kills_and_merges(
+    tmp_path, monkeypatch, front_bytes, read_keys
+):
+    monkeypatch.setattr(window_runs, "READ_KEYS", read_keys or window_runs.READ_KEYS)
     story(tmp_path, front_bytes=front_bytes)
 
 

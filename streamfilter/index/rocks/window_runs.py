@@ -34,7 +34,6 @@ from streamfilter.index.bands.run_rows import (
     RECENT,
     Directory,
     Range,
-    bits_for,
     decode_directory,
     encode_directory,
     recent_key,
@@ -56,7 +55,8 @@ MERGED = 0.8  # share of a closed window's keys in one run, from which on it is 
 BITS = 24
 """Of the filter of a run in pages, for each of its keys. The smallest runs keep the filter with
 which they grew, of `OPEN_BITS`."""
-READ_BITS = 8  # upper bits of the keys of buckets that are read at a time
+READ_BITS, READ_KEYS = 8, 1 << 16
+"""Upper bits at most, and keys at least, of the ranges in which all buckets are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class WindowRuns:
         layers = self._layers
         oldest = () if layers.rows is None else (layers.rows,)
         sources: list[BucketSource] = [*oldest, *layers.paged[::-1], *layers.recent[::-1]]
-        bits = min(READ_BITS, bits_for(sum(map(len, sources))))
+        bits = min(READ_BITS, (sum(map(len, sources)) // READ_KEYS).bit_length())
         for part in range(1 << bits):
             begin, end = part << (64 - bits), (part + 1) << (64 - bits)
             yield newest([each.between(begin, end) for each in sources]).kept()
