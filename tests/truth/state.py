@@ -39,11 +39,16 @@ def state_differences(index: Any, history: History, start: int) -> Iterator[str]
         yield f"has {have} from {progress.horizon} on, not {windows}"
         return
     yield from _positions(index, done, history)
-    yield from _documents(index, history, windows[0].first_ordinal)
+    # A bucket whose every member was forgotten still counts those that it had turned away.
+    stored = Counter(
+        kind for kind, _, value in index.dump() if kind != "bucket" or len(value) >= ORDINAL_BYTES
+    )
+    yield from _documents(index, history, windows[0].first_ordinal, stored["document"])
     if index.ids:
-        yield from _names(index, history, windows[0].first_ordinal)
-    yield from _buckets(index, buckets_below(history.law, progress.next_ordinal, windows[0].number))
-    yield from _marks(index, done[windows[0].first_batch :])
+        yield from _names(index, history, windows[0].first_ordinal, stored["id"])
+    known = buckets_below(history.law, progress.next_ordinal, windows[0].number)
+    yield from _buckets(index, known, stored["bucket"])
+    yield from _marks(index, done[windows[0].first_batch :], stored["batch"])
 
 
 def _positions(index: Any, done: list[Batch], history: History) -> Iterator[str]:
@@ -55,13 +60,12 @@ def _positions(index: Any, done: list[Batch], history: History) -> Iterator[str]
         yield f"has positions {have}, not {wanted}"
 
 
-def _documents(index: Any, history: History, oldest: int) -> Iterator[str]:
+def _documents(index: Any, history: History, oldest: int, stored: int) -> Iterator[str]:
     """Compare documents of windows that are alive, also those that the horizon has passed."""
     known = documents_below(history.law, index.progress.next_ordinal)
     wanted = {o: (history.judged[name].id, mark) for o, (name, mark) in known.items()}
     wanted = {ordinal: each for ordinal, each in wanted.items() if ordinal >= oldest}
     remembered = sum(ordinal >= index.progress.horizon for ordinal in wanted)
-    stored = Counter(kind for kind, _, _ in index.dump())["document"]
     if (len(index), stored) != (remembered, len(wanted)):
         yield f"has {len(index)} documents and stores {stored}, not {remembered}, {len(wanted)}"
         return
@@ -71,13 +75,12 @@ def _documents(index: Any, history: History, oldest: int) -> Iterator[str]:
         yield f"documents {odd[:3]} differ from the law's"
 
 
-def _names(index: Any, history: History, oldest: int) -> Iterator[str]:
+def _names(index: Any, history: History, oldest: int, stored: int) -> Iterator[str]:
     """Compare what the table of ids has of each document: its id and its values."""
     law, end = history.law.documents, index.progress.next_ordinal
     documents = index.fetch(np.array(sorted(o for o in law if oldest <= o < end), np.int64))
     names = dict(zip(documents.ordinals.tolist(), names_of(documents), strict=True))
     wanted = sum(1 + sum(map(bool, law[ordinal].values)) for ordinal in names)
-    stored = Counter(kind for kind, _, _ in index.dump())["id"]
     if stored != wanted:
         yield f"finds {stored} names, the law has {wanted}"
     for ordinal, theirs in names.items():
@@ -85,11 +88,9 @@ def _names(index: Any, history: History, oldest: int) -> Iterator[str]:
             yield f"document {ordinal} is not found by its names"
 
 
-def _buckets(index: Any, buckets: dict[tuple[int, int], list[int]]) -> Iterator[str]:
-    # A bucket whose every member was forgotten still counts those that it had turned away.
-    stored = [len(value) >= ORDINAL_BYTES for kind, _, value in index.dump() if kind == "bucket"]
-    if sum(stored) != len(buckets):
-        yield f"{sum(stored)} buckets, the law has {len(buckets)}"
+def _buckets(index: Any, buckets: dict[tuple[int, int], list[int]], stored: int) -> Iterator[str]:
+    if stored != len(buckets):
+        yield f"{stored} buckets, the law has {len(buckets)}"
     keys = np.array(sorted({key for _, key in buckets}), np.uint64).reshape(-1, 1)
     for window, probed in zip(index.windows, index.probe(keys).windows, strict=True):
         ends = np.cumsum(probed.counts[:, 0].astype(np.int64)).tolist()
@@ -101,8 +102,8 @@ def _buckets(index: Any, buckets: dict[tuple[int, int], list[int]]) -> Iterator[
                 return
 
 
-def _marks(index: Any, batches: list[Batch]) -> Iterator[str]:
-    if (stored := Counter(kind for kind, _, _ in index.dump())["batch"]) != len(batches):
+def _marks(index: Any, batches: list[Batch], stored: int) -> Iterator[str]:
+    if stored != len(batches):
         yield f"{stored} marks of batches, not {len(batches)}"
     for batch in batches:
         mark = index.mark(batch.number)

@@ -17,8 +17,8 @@ from tests.support.texts import TEXTS
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "prometheus" / "streamfilter.rules.yml"
 TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yml"))
-CASES = [case for path in TESTS for case in yaml.safe_load(path.read_text())["tests"]]
-GROUPS = yaml.safe_load(RULES.read_text())["groups"]
+CASES = [case for path in TESTS for case in yaml.load(path.read_text(), yaml.CSafeLoader)["tests"]]
+GROUPS = yaml.load(RULES.read_text(), yaml.CSafeLoader)["groups"]
 ALERTS = [rule for group in GROUPS for rule in group["rules"] if "alert" in rule]
 RECORDED = {rule["record"] for group in GROUPS for rule in group["rules"] if "record" in rule}
 EXPRESSIONS = [rule["expr"] for group in GROUPS for rule in group["rules"]]
