@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from streamfilter.killpoints import VARIABLE
 from streamfilter.model import Record
 from streamfilter.quality.judge import evaluate
 from streamfilter.quality.run import Truth
-from tests.kafka.story import record
+from tests.kafka.story import TIMESTAMP, record
 from tests.support.session.forge import Forge
 from tests.support.stage import Stage
 from tests.support.topics import Input, header, produce
@@ -63,6 +64,11 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
     return code, json.loads(said.out) if said.out else {"err": said.err}
 
 
+def since(number: int) -> str:
+    """Return the time of that record, as an operator writes it."""
+    return datetime.fromtimestamp((TIMESTAMP + number) / 1_000, UTC).isoformat()
+
+
 def released(stage: Stage) -> list[Record]:
     return [
         each for each in stage.outputs()["unique"] if "verdict" in (header(each, RELEASED) or "")
@@ -83,6 +89,14 @@ def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
     code, told = ask(capsys, "release", "--config", config(worked), "--id", "d1")
     assert (code, told["sent"], told["written"]) == (0, {"exact_duplicate": 1}, False)
     assert told["records"][0]["comparison"]["similarity"] == 1.0
+    place = ("--partition", "1", "--offset", "0")
+    for chosen, count in (
+        (place, 1),
+        ((*place, "--topic", worked.input), 1),
+        (("--matched", "d0", "--since", since(COPIES - 1)), 2),
+    ):
+        code, told = ask(capsys, "release", "--config", config(worked), *chosen)
+        assert (code, told["sent"]) == (0, {"exact_duplicate": count}), chosen
     assert not released(worked)
     for point in KILLS:
         command = [sys.executable, "-m", "streamfilter", "release", "--config", config(worked),
@@ -130,6 +144,8 @@ def test_dead_letters_go_back_once_after_the_cause_was_mended_and_attempts_are_c
     code, told = ask(capsys, "replay", "--config", paths["wrong"])
     assert (code, told["sent"]) == (1, {})
     assert told["stays"]["missing_text: it would fail again: missing_text"] == 2
+    code, told = ask(capsys, "replay", "--config", paths["right"], "--since", since(1))
+    assert (code, told["sent"]) == (1, {"missing_text": 1}), "the first letter is older"
     for sent, before in (({"missing_text": 2}, 0), ({}, 2)):
         code, told = ask(capsys, "replay", "--config", paths["right"], "--yes")
         assert (code, told["sent"], told["before"]) == (1, sent, before)
