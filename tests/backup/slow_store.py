@@ -1,8 +1,8 @@
 """Does a slow store of backups delay the records?
 
 A service on a real broker judges a trickle. It takes backups into a real server of S3, through a
-relay that lets few bytes through. A turn runs it with and without backups, and reads each record
-as soon as it is visible.
+relay that lets few bytes through. Another one without backups judges the same trickle at the same
+time: what else the machine does delays both. Each record is read as soon as it is visible.
 """
 
 import os
@@ -11,13 +11,14 @@ import statistics
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from unittest.mock import patch
 
 from deploy.local.real import RealKafka
 from streamfilter.bench import texts
-from streamfilter.bench.measure import Measured, in_turns, ratios
+from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Target
 from tests.bench.service import Route
 from tests.support.s3 import make_bucket, moto_server, reached_at
@@ -62,7 +63,7 @@ class Relay:
 
 
 def run(options: Options) -> BenchResult:
-    """Judge a trickle with and without backups, in turns."""
+    """Let both services judge the same trickle at the same time, in each turn."""
     seconds = SECONDS[options.quick]
     documents = texts.documents("english", 1_024, int(seconds * RATE), seed=36)
     found: dict[bool, list[float]] = {False: [], True: []}
@@ -72,23 +73,23 @@ def run(options: Options) -> BenchResult:
         tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory,
         moto_server() as upstream,
         RealKafka(1) as kafka,
+        ThreadPoolExecutor(2) as pool,
     ):
         host, _, port = upstream.removeprefix("http://").partition(":")
         with patch.dict(os.environ, reached_at(upstream)):
-            bucket = make_bucket()
-        route = Route(kafka, Path(directory), documents)
-        for turn, backs_up in in_turns([False, True], repeat=options.repeat):
-            options.say(f"turn {turn + 1} of {options.repeat}, backups: {backs_up}")
-            route.index = {"backup": {"target": bucket, "every": EVERY}} if backs_up else {}
+            backup = {"backup": {"target": make_bucket(), "every": EVERY}}
+        routes = [Route(kafka, Path(directory), documents, index=each) for each in ({}, backup)]
+        for turn in range(options.repeat):
+            options.say(f"turn {turn + 1} of {options.repeat}")
             with (
                 closing(Relay((host, int(port)))) as relay,
                 patch.dict(os.environ, reached_at(relay.address)),
             ):
-                milliseconds = sorted(route.trickle(seconds, rate=RATE))
-                if backs_up:
-                    sent.append(relay.sent)
-            found[backs_up].append(statistics.median(milliseconds))
-            late[backs_up].append(milliseconds[len(milliseconds) * 99 // 100])
+                both = list(pool.map(lambda route: route.trickle(seconds, rate=RATE), routes))
+                sent.append(relay.sent)
+            for backs_up, milliseconds in zip(found, map(sorted, both), strict=True):
+                found[backs_up].append(statistics.median(milliseconds))
+                late[backs_up].append(milliseconds[len(milliseconds) * 99 // 100])
     names = {False: "none", True: "to a slow store"}
     rows = [{"backups": names[each], "ms to visible": Measured.of(found[each]),
              "99th percentile": Measured.of(late[each])} for each in names]  # fmt: skip
