@@ -15,8 +15,10 @@ import pytest
 from streamfilter.cli import main
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import read_seed
+from streamfilter.killpoints import VARIABLE
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
+from tests.support.session.forge import Forge
 
 COUNT = 300
 
@@ -26,28 +28,33 @@ def source(desk: Desk) -> Path:
     return write(desk.path / "in", [*lines_of(stories(COUNT)), b"{"])
 
 
-def process(desk: Desk, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+def process(desk: Desk, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "streamfilter", *arguments],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, **environment},
         cwd=desk.path,
     )
+
+
+def kill(forge: Forge, desk: Desk, point: str, *arguments: str) -> None:
+    """Run the filter until it kills itself at *point*."""
+    command = [sys.executable, "-m", "streamfilter", *arguments]
+    environment = {**os.environ, VARIABLE: point}
+    dead = forge.launch(command, log=desk.path / "log", environment=environment)
+    assert dead.wait(180) == -signal.SIGKILL, point
 
 
 @pytest.mark.parametrize(
     "point", ["batch.decided", "index.applied", "batch.decided:3", "index.applied:5", "close.begun"]
 )
 @pytest.mark.slow
-def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(desk, source, point):
+def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(forge, desk, source, point):
     assert desk.run(source) == 0
     expected = desk.outputs
     desk.clear()
     arguments = [*desk.arguments(source, state="s"), "--set", "batch.documents=50"]
-    dead = process(desk, *arguments, STREAMFILTER_KILL_POINT=point)
-    dead.communicate(timeout=180)
-    assert dead.returncode == -signal.SIGKILL
+    kill(forge, desk, point, *arguments)
     assert not desk.unique.exists()
     assert desk.run(source, state="s", set="batch.documents=70") == 0
     assert desk.outputs == expected
@@ -234,7 +241,7 @@ def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(desk, caps
 
 
 @pytest.mark.slow(8)
-def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk):
+def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(forge, desk):
     """Windows are gone by then, and with them what the first lines met; whatever the batches."""
     texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(3_600)]
     again = [texts[n - 900 if n % 7 == 0 else n - 1_100] for n in range(1_100, 3_600, 5)]
@@ -261,9 +268,7 @@ def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk):
         assert main(run(before, "s", 4_000, *limit)) == 0
         desk.clear()
         for _ in range(2):
-            dead = process(desk, *run(source, "s", 100, *limit), STREAMFILTER_KILL_POINT=point)
-            dead.communicate(timeout=180)
-            assert dead.returncode == -signal.SIGKILL, point
+            kill(forge, desk, point, *run(source, "s", 100, *limit))
             assert not desk.unique.exists(), point
         assert main(run(source, "s", 333, *limit)) == 0
         assert desk.outputs == outputs[0], point
@@ -271,7 +276,7 @@ def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(desk):
 
 
 @pytest.mark.slow
-def test_an_unfinished_run_is_begun_again_by_its_inputs_and_by_no_others(desk, source):
+def test_an_unfinished_run_is_begun_again_by_its_inputs_and_by_no_others(forge, desk, source):
     def run(*sources: Path) -> list[str]:
         arguments = desk.arguments(sources[0], state="s")
         return [*arguments, *map(str, sources[1:]), "--set", "index.documents_max=1000"]
@@ -283,8 +288,7 @@ def test_an_unfinished_run_is_begun_again_by_its_inputs_and_by_no_others(desk, s
     other = write(desk.path / "other", lines_of([{"id": "x", "text": "a story of another kind"}]))
     for cures in (run(other), run(source), run(source, other)):
         shutil.rmtree(desk.path / "s", ignore_errors=True)
-        dead = process(desk, *run(source), STREAMFILTER_KILL_POINT="close.begun")
-        dead.communicate(timeout=180)
+        kill(forge, desk, "close.begun", *run(source))
         whole = judged()
         assert (desk.path / "s" / "unfinished" / "run.json").exists()
         assert main(cures) == 0

@@ -8,8 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import Any
 
 import pytest
 
@@ -70,14 +68,5 @@ def new_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     """Return a function that makes a bucket; the environment has what reaches it."""
     for name, value in reached_at(s3_server).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("botocore.session.create_loader", _loader)
     client.cache_clear()  # it has the environment of another test
     return make_bucket
-
-
-@cache
-def _loader(path: str | None) -> Any:
-    """Return what reads the descriptions of S3's API: once, not anew for each client."""
-    from botocore.loaders import create_loader
-
-    return create_loader(path)

@@ -140,7 +140,10 @@ def serve() -> int:
     for module in (
         "streamfilter.cli",
         "streamfilter.commands.run",
+        "streamfilter.commands.filter",
         "streamfilter.kafka.service_start",
+        "streamfilter.kafka.lifecycle.take_over",  # a start imports these two late
+        "streamfilter.config.yaml_file",
     ):
         importlib.import_module(module)
     awake, wake = os.pipe()
