@@ -120,7 +120,7 @@ class EdgeStart:
         parts.source.assign(begin)
         kill_point("start.assigned")
         signing = Signing(edge.signer, parts.clock, mark, inputs)
-        waiting = PendingRecords(verdicts, inputs)
+        waiting = PendingRecords(verdicts, inputs, accept=self._plan.accept_positions)
         return Begun(edge.sketcher_of(identity), mark, waiting, signing, transactions)
 
     def _identity(self) -> Script[Identity]:

@@ -12,6 +12,7 @@ a hint: if it is lost, an inquiry brings the next one.
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, repeat
 from operator import attrgetter
@@ -30,7 +31,7 @@ from streamfilter.cluster.ranges import (
     in_messages,
 )
 from streamfilter.engine.batches.refusals import Refusals
-from streamfilter.engine.ports import Clock, Layout, Outgoing, RecordSource, StartAt
+from streamfilter.engine.ports import Clock, Layout, Outgoing, RecordSource, Retriable, StartAt
 from streamfilter.index.protocol import Index
 from streamfilter.matching.batch import Decided, Prepared, scopes_of
 from streamfilter.matching.blocking.forgetting import NO_ORDINALS
@@ -94,6 +95,8 @@ class SketchLog:
         """By partition, the accepted ranges that are not committed: end, and sketch offset."""
         self._waiting: deque[tuple[SketchRange, int]] = deque()
         """The accepted ranges, with the first row of each that `consume` has not returned."""
+        self._fetched: deque[Record] = deque()  # messages that `_take` has not finished
+        self._ends: Positions = {}  # of the input, as the brokers said last
         self.retracted.clear()
 
     def committed(self, partitions: Sequence[int]) -> Positions:
@@ -127,8 +130,12 @@ class SketchLog:
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* rows of ranges that count."""
         if not self._waiting:
-            for message in self._sketches.consume(MESSAGES_MAX, timeout):
-                self._take(message)
+            if not self._fetched:
+                self._fetched.extend(self._sketches.consume(MESSAGES_MAX, timeout))
+            with suppress(Retriable):  # the brokers do not answer: the next call asks again
+                while self._fetched:
+                    self._take(self._fetched[0])
+                    self._fetched.popleft()
         found: list[Record] = []
         while self._waiting and len(found) < count:
             one, begin = self._waiting.popleft()
@@ -147,7 +154,6 @@ class SketchLog:
 
     def _take(self, message: Record) -> None:
         p, offset = message.source.number, message.source.offset
-        self._read[p] = offset + 1
         try:
             one = decode_sketches(
                 message.value or b"",
@@ -160,9 +166,15 @@ class SketchLog:
         except BadRange as error:
             self._drop(p, offset, error.fault, str(error))
             return
-        self.retracted += ((p, each, offset) for each in one.retracted)
-        self._seen[p] = max(self._seen[p], one.end)
         counts = acceptance(one.start, one.end, self._expected[p])
+        beyond = counts is not Acceptance.BELOW and self._is_beyond(one)
+        self.retracted += ((p, each, offset) for each in one.retracted)
+        if beyond:
+            where = f"it ends at {one.end}, and the input at {self._ends[p]}"
+            self._drop(p, offset, "beyond", where)
+            return
+        self._read[p] = offset + 1
+        self._seen[p] = max(self._seen[p], one.end)
         if counts is Acceptance.COUNTS:
             self._accept(one, offset)
         elif counts is Acceptance.GAP:
@@ -170,8 +182,20 @@ class SketchLog:
         elif not one.inquires:
             self._dropped("below", "")
 
+    def _is_beyond(self, one: SketchRange) -> bool:
+        """Return whether a range ends behind the input: no edge has read records there.
+
+        The end is only asked for if the last answer is too low. Raises `LogError`.
+        """
+        p = one.partition
+        if one.end > self._ends.get(p, -1):
+            asked = sorted({each.source.number for each in self._fetched})
+            self._ends |= self._inputs.start_positions(asked, "latest")
+        return one.end > self._ends[p]
+
     def _drop(self, p: int, offset: int, reason: str, message: str) -> None:
         """Drop a range, and owe the edges a resume for it."""
+        self._read[p] = offset + 1
         self._dropped(reason, f"{self._topic}/{p} at {offset}: {message}" if message else "")
         self.owed[p] = offset
 

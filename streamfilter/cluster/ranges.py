@@ -80,7 +80,10 @@ class SketchRange:
     others: Mapping[int, Unjudged | Malformed] = field(default_factory=dict)
     sketches: Sketches | None = None  # of the documents, without keys; None: there are none
     retracted: Sequence[int] = ()
-    """Offsets of records that an output refused after their verdict: the judge forgets them."""
+    """Offset of a record that an output refused after its verdict: the judge forgets it.
+
+    There is one at most, because each costs the judge a look through its batch.
+    """
 
     @property
     def inquires(self) -> bool:
@@ -302,7 +305,7 @@ def _sketch_range(found: _SketchBody) -> SketchRange:
         raise ValueError("its records do not fit their number")
     if len(ids) != documents or any(len(each) > ID_BYTES_MAX for each in ids):
         raise ValueError("its ids do not fit its documents")
-    if any(not 0 <= each <= OFFSET_MAX for each in retracted):
+    if len(retracted) > 1 or any(not 0 <= each <= OFFSET_MAX for each in retracted):
         raise ValueError("it retracts what cannot be")
     sketches = None
     if documents:

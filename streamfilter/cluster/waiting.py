@@ -14,9 +14,10 @@ from streamfilter.cluster.ranges import Outcome, VerdictRange
 from streamfilter.engine.batches.micro_batches import bytes_of
 from streamfilter.engine.ports import Clock, LogError, RecordSource
 from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
-from streamfilter.model import Positions, Record
+from streamfilter.model import ErrorCode, Malformed, Positions, Record
 from streamfilter.stops import Stop
 
+UNJUDGED = -1, Malformed(ErrorCode.INTERNAL, "no verdict covers this record", stage="forward")
 BEYOND_SECONDS = 30.0  # verdicts may come earlier than the input's end, which the client has cached
 
 
@@ -44,8 +45,12 @@ class Ready:
 class PendingRecords:
     """Records and verdict ranges of all partitions of one edge, in memory only."""
 
-    def __init__(self, verdicts: Positions, inputs: Positions) -> None:
-        """Begin at these next offsets of verdicts and inputs."""
+    def __init__(self, verdicts: Positions, inputs: Positions, *, accept: bool = False) -> None:
+        """Begin at these next offsets of verdicts and inputs.
+
+        *accept*: a record without a verdict becomes a dead letter, and does not stop the edge.
+        """
+        self._accept = accept
         self.verdicts, self.inputs = dict(verdicts), dict(inputs)
         self.reached = dict(inputs)  # before these input offsets every record was taken
         self._records: dict[int, list[Record]] = {p: [] for p in inputs}  # by rising offset
@@ -114,7 +119,7 @@ class PendingRecords:
             for offset, verdicts in ranges:
                 if verdicts.end > self.reached[p] or len(found.records) >= count:
                     break
-                at = _match(found, verdicts, records, at)
+                at = _match(found, verdicts, records, at, accept=self._accept)
                 found.verdicts[p], found.inputs[p] = offset + 1, verdicts.end
                 found.ranges[p] = found.ranges.get(p, 0) + 1
         return found
@@ -169,17 +174,29 @@ def _place(records: Sequence[Record], offset: int) -> int:
     return bisect_left(records, offset, key=lambda record: record.source.offset)
 
 
-def _match(found: Ready, verdicts: VerdictRange, records: Sequence[Record], at: int) -> int:
+def _refuse_unjudged(record: Record) -> Refusal:
+    return Refusal(
+        f"{record.source.topic}/{record.source.partition} at {record.source.offset}: verdicts "
+        "cover this offset, and none is of this record. The topic was recreated after an edge had "
+        "signed its records, or a sketch range did not list all of them (it was forged, or an edge "
+        "has a bug)",
+        "bring the topic back",
+        "make dead letters of such records with `streamfilter run --role edge --accept-positions`, "
+        "and have them judged with `streamfilter replay`",
+        BEGIN_ANEW,
+    )
+
+
+def _match(
+    found: Ready, verdicts: VerdictRange, records: Sequence[Record], at: int, *, accept: bool
+) -> int:
     """Add the *records* of one verdict range, from place *at* on; return the next place."""
     judged = dict(zip(verdicts.offsets.tolist(), enumerate(verdicts.outcomes), strict=True))
     at = max(at, _place(records, verdicts.start))  # behind verdicts that are accepted as missing
     while at < len(records) and (offset := records[at].source.offset) < verdicts.end:
-        if offset not in judged:
-            raise Stop(
-                f"{records[at].source.topic}/{records[at].source.partition} at {offset}: no "
-                "verdict covers this record; the topic was recreated"
-            )
-        row, outcome = judged.pop(offset)
+        if offset not in judged and not accept:
+            raise _refuse_unjudged(records[at])
+        row, outcome = judged.pop(offset, UNJUDGED)
         if row in verdicts.ids:
             found.ids[len(found.records)] = verdicts.ids[row]
         found.records.append(records[at])

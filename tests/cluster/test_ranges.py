@@ -137,7 +137,7 @@ def spoilt() -> list[tuple[str, bytes]]:
         (7, [[1, "no such", "empty", b"", None, []]] * 2),
         (7, [[1, "dropped", "tombstone", b"", [b"a"], [b"scope"]]]),
         (8, b""), (8, b"SFK1" + b"\xff" * 33),
-        (9, [b"a"]), (10, [-1]), (3, None), (0, b"short"),
+        (9, [b"a"]), (10, [-1]), (10, [4, 5]), (3, None), (0, b"short"),
     ):  # fmt: skip
         spoiled = [*fields]
         spoiled[place] = value

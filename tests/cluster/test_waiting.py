@@ -1,11 +1,14 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from streamfilter.cluster.judge import SketchLog
 from streamfilter.cluster.ranges import SketchRange, VerdictRange, encode_sketches
 from streamfilter.cluster.waiting import PendingLimits, PendingRecords
+from streamfilter.engine.ports import Retriable
 from streamfilter.matching.verdict.decision import UNIQUE
-from streamfilter.model import Malformed, Record, Source
+from streamfilter.model import Malformed, Reason, Record, Source, Unjudged, Verdict
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Stop
 
@@ -39,8 +42,13 @@ def test_a_record_that_no_verdict_covers_stops_the_edge():
     waiting = PendingRecords({0: 0}, {0: 0})
     waiting.take([record(1), record(2)], {0: 3})
     waiting.hear(0, 0, verdicts(0, 3, 1))
-    with pytest.raises(Stop, match="no verdict covers"):
+    with pytest.raises(Stop, match="did not list all of them"):
         waiting.ready(100)
+    waiting = PendingRecords({0: 0}, {0: 0}, accept=True)
+    waiting.take([record(1), record(2)], {0: 3})
+    waiting.hear(0, 0, verdicts(0, 3, 1))
+    letter = waiting.ready(100).outcomes[1]
+    assert letter == Malformed("internal", "no verdict covers this record", "forward")
 
 
 def test_verdicts_that_overlap_stop_the_edge_and_a_hole_is_told():
@@ -51,9 +59,10 @@ def test_verdicts_that_overlap_stop_the_edge_and_a_hole_is_told():
 
 
 class Topic:
-    """A source of messages that were sent before."""
+    """A source of messages that were sent before; its end is known if a broker answers."""
 
-    def __init__(self, *messages: bytes) -> None:
+    def __init__(self, *messages: bytes, end: int = 9) -> None:
+        self.end, self.asked, self.away = end, 0, False
         self._waiting = [
             Record(Source("sketches", 0, n), None, each) for n, each in enumerate(messages)
         ]
@@ -62,7 +71,10 @@ class Topic:
         return {}
 
     def start_positions(self, partitions, start):
-        return dict.fromkeys(partitions, 0)
+        self.asked += start == "latest"
+        if self.away:
+            raise Retriable("no answer")
+        return dict.fromkeys(partitions, self.end if start == "latest" else 0)
 
     def assign(self, positions):
         """Begin."""
@@ -94,18 +106,46 @@ def test_what_a_judge_cannot_use_is_counted_and_answered():
         encode_sketches(SketchRange(MARK, 0, 1, 5, NONE, NONE)),
         encode_sketches(SketchRange(MARK, 0, 6, 9, NONE, NONE)),
     ]  # fmt: skip
+    log = judging(Topic(), messages, dropped)
+    log.consume(10, 0.0)
+    assert dropped == ["undecodable", "other_index", "undecodable", "below", "gap"]
+    assert log.owed == {0: 4}, "one resume, for the last of them"
+    assert log.reached() == {0: 5}
+
+
+def judging(inputs: Topic, messages: Sequence[bytes], dropped: list[str]) -> SketchLog:
     log = SketchLog(
-        Topic(), Topic(*messages), topic="in", scheme=Scheme(20, 5),
+        inputs, Topic(*messages), topic="in", scheme=Scheme(20, 5),
         dropped=lambda reason, message: dropped.append(reason),
     )  # fmt: skip
     log.mark = MARK
     log.committed([0])
     log.assign({0: 5})
     log.owed.clear()
-    log.consume(10, 0.0)
-    assert dropped == ["undecodable", "other_index", "undecodable", "below", "gap"]
-    assert log.owed == {0: 4}, "one resume, for the last of them"
-    assert log.reached() == {0: 5}
+    return log
+
+
+def test_a_range_beyond_the_input_is_dropped_and_the_end_is_asked_for_once():
+    """It was believed: all records that came after it were lost, and each edge ended with 78."""
+    rows = {n: Unjudged(Verdict.PASSTHROUGH, Reason.EMPTY) for n in range(2)}
+    places, dropped = np.array([7, 8]), list[str]()
+    messages = [
+        encode_sketches(SketchRange(MARK, 0, 5, 1 << 61, NONE, NONE)),
+        encode_sketches(SketchRange(MARK, 0, 1 << 61, 1 << 61, NONE, NONE)),
+        encode_sketches(SketchRange(MARK, 0, 7, 10, NONE, NONE)),
+        encode_sketches(SketchRange(MARK, 0, 5, 7, NONE, NONE)),
+        encode_sketches(SketchRange(MARK, 0, 6, 9, places, places, others=rows)),
+    ]
+    inputs = Topic()
+    log, inputs.asked, inputs.away = judging(inputs, messages, dropped), 0, True
+    assert log.consume(10, 0.0) == []
+    assert (log.beside({0: 5}), dropped) == ({0: 0}, []), "a crash now reads all of them again"
+    inputs.away = False
+    assert [each.source.offset for each in log.consume(10, 0.0)] == [7, 8]
+    assert dropped == ["beyond"] * 3
+    assert (log.owed, log.reached(), log.ends()) == ({0: 2}, {0: 9}, {0: 9})
+    assert log.consume(10, 0.0) == []
+    assert inputs.asked == 4, "in vain, and for each that ends behind the last answer"
 
 
 @pytest.mark.parametrize(

@@ -184,9 +184,13 @@ class History:
         """Take away what a batch without records forgets: what was refused, or a tombstone's.
 
         The tombstone comes next. It names more than `FORGET_MAX` documents, and the batch forgets
-        the oldest.
+        the oldest. Spans of such a batch hold markers at most.
         """
-        judged = any(begin < end for begin, end in batch.spans.values())
+        judged = any(
+            begin <= each.place[1] < end
+            for p, (begin, end) in batch.spans.items()
+            for each in inputs.get(p, ())
+        )
         if judged or not batch.forgotten:
             return []
         names = [self.law.documents[o].id for o in batch.forgotten if o in self.law.documents]

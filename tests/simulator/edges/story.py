@@ -6,6 +6,7 @@ from functools import partial
 from tests.simulator import oracle, story
 from tests.simulator.cluster.broker import Partition
 from tests.simulator.cluster.log import CHANGELOG, INPUT
+from tests.simulator.edges.forgery import forged
 from tests.simulator.edges.process import EdgeProcess, JudgeProcess
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS, EdgeWorld
 from tests.simulator.process import Process
@@ -31,6 +32,8 @@ class EdgeStory(Story):
         self.watcher = oracle.Watcher(self.world)
         self.world.checks, self.world.others = self.watcher, self._others
         self.chance = random.Random(seed ^ (1 << 52))
+        self.intruder = random.Random(seed ^ (1 << 53))
+        self.forging = self.intruder.choice((0.0, 0.0, 0.05))
         judges = "AB"[: self.chance.choice((1, 2))]
         edges = "XYZ"[: self.chance.choice((1, 2, 3))]
         self.judges: list[Process] = [JudgeProcess(self.world, name) for name in judges]
@@ -59,6 +62,8 @@ class EdgeStory(Story):
                 self.chance.choice((self._retention, self._evict, self._rebalance, self._fence))()
             if self.chance.random() < 0.01:
                 self._compact()
+            if self.intruder.random() < self.forging:
+                self._forge()
         self.finish()
         self.judge()
 
@@ -75,6 +80,17 @@ class EdgeStory(Story):
         if not partition.open and not self.world.retractions(number):
             self.world.tell("broker", f"removes all of {partition.name}")
             partition.start = partition.end
+            self.world.drops["lost"] += 1
+
+    def _forge(self) -> None:
+        """Someone writes a sketch range that lies; edges may sign again for it."""
+        p = self.intruder.randrange(self.shape.partitions)
+        partition = self.world.broker.topics[SKETCHES][p]
+        signed = [each for _, each in partition.committed(partition.start)]
+        if signed:
+            end = self.world.broker.topics[INPUT][p].end
+            self.world.tell("intruder", f"forges a sketch range of {p}")
+            partition.append(forged(self.intruder, self.intruder.choice(signed), end))
             self.world.drops["lost"] += 1
 
     def _evict(self) -> None:

@@ -2,14 +2,17 @@ import numpy as np
 import pytest
 
 from streamfilter.cluster import edge
-from streamfilter.cluster.ranges import SketchRange, encode_sketches
+from streamfilter.cluster.ranges import SketchRange, VerdictRange, encode_sketches, encode_verdicts
+from streamfilter.engine.ports import Outgoing
 from streamfilter.tasks.task import StallDetector
-from tests.simulator.cluster.log import CHANGELOG, SimSource
+from tests.simulator.cluster.log import CHANGELOG, INPUT, SimSource
 from tests.simulator.edges.story import EdgeStory, run
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS
 from tests.truth.changelog import BATCH, Failure
+from tests.truth.history import DEAD
 
 QUICK, SLOW = 20, 30
+NONE = np.zeros(0, np.int64)
 
 
 def failures(seeds: range) -> list[str]:
@@ -113,15 +116,57 @@ def test_rewound_edges_forward_the_same_again():
 
 
 def test_an_edge_refuses_verdicts_beyond_the_end_of_the_input():
-    """It waited for ever, without a word: so a truncated topic looks, and a forged range."""
+    """It waited for ever, without a word: so a truncated topic looks."""
     story = ended(3)
-    changelog = story.world.broker.topics[CHANGELOG][0]
-    mark = next(value[2:18] for _, value in changelog.committed(0) if value[1] == BATCH)
+    rounds(story)  # judge and edges have begun
     end = story.position(0)
-    none = np.zeros(0, np.int64)
-    range_ = SketchRange(mark, 0, end, end + 9, none, none)
-    story.world.broker.topics[SKETCHES][0].append(encode_sketches(range_))
+    beyond = VerdictRange(mark_of(story), end, end + 9, NONE)
+    story.world.broker.topics[VERDICTS][0].append(
+        Outgoing(VERDICTS, 0, None, encode_verdicts(beyond))
+    )
+    rounds(story)
+    assert "ends before its verdicts" in story.watcher.refusals[0]
+
+
+def mark_of(story: EdgeStory) -> bytes:
+    changelog = story.world.broker.topics[CHANGELOG][0]
+    return next(value[2:18] for _, value in changelog.committed(0) if value[1] == BATCH)
+
+
+def rounds(story: EdgeStory) -> None:
     for _ in range(200):
         story.world.advance(1.0)
         story.round()
-    assert "ends before its verdicts" in story.watcher.refusals[0]
+
+
+def forge(story: EdgeStory, end: int) -> None:
+    """Write a range of partition 0 that has no record, and that ends there."""
+    lie = SketchRange(mark_of(story), 0, story.position(0), end, NONE, NONE)
+    story.world.broker.topics[SKETCHES][0].append(encode_sketches(lie))
+
+
+def test_a_range_beyond_the_input_loses_no_record():
+    """The judge believed it, and dropped what came after it as judged before."""
+    story = ended(3)
+    forge(story, story.position(0) + 9)
+    rounds(story)
+    story.left = 12
+    while story.left:
+        story.append()
+    rounds(story)
+    assert (story.done, story.watcher.refusals, story.world.drops["beyond"]) == (True, [], 1)
+
+
+def test_a_record_that_a_range_left_out_stops_the_edges_until_it_may_be_a_letter():
+    story = ended(3)
+    story.left = 1
+    story.append(into=0)
+    forge(story, story.world.broker.topics[INPUT][0].end)
+    rounds(story)
+    assert "did not list all of them" in story.watcher.refusals[0]
+    assert not story.done
+    story.accept = True
+    rounds(story)
+    assert story.done
+    *_, (_, letter) = story.world.broker.topics[DEAD][0].committed(0)
+    assert dict(letter.headers)["__streamfilter.error.code"] == b"internal"
