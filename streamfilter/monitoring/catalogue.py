@@ -204,7 +204,7 @@ CATALOGUE: tuple[Metric, ...] = (
     # edges and judge (cluster.enabled)
     _gauge("role", "1 for the role of this process. alone: it does everything.", "role", ROLES),
     _unknown("judge_busy_ratio", "At a judge: share of the last 15 s in which its loop worked, commits included; 0 while it stands by."),
-    _counter("sketch_ranges_dropped_total", "At a judge: sketch ranges that were not used, by reason. below: judged before, as after a rebalance; gap: a range before it was lost, and the edge signs again; beyond: it ends behind the input.", "reason", RANGES_DROPPED),
+    _counter("sketch_ranges_dropped_total", "At a judge: sketch ranges that were not used, by reason. below: judged before; gap: a range before it was lost, and the edge signs again; beyond: it ends behind the input.", "reason", RANGES_DROPPED),
     _counter("edge_signed_again_total", "At an edge: times that records were sketched again, because the judge lacks their range."),
     _counter("edge_gone_records_total", "At an edge: records that were judged and did not exist any more when they were to be forwarded."),
     _unknown("edge_waiting_records", "At an edge: records in memory that wait for their verdicts; cluster.pending bounds them."),
