@@ -15,4 +15,5 @@ BENCHMARKS = {
     "kafka": "tests.bench.wire",
     "cluster": "tests.bench.clustering",
     "equality": "tests.cluster.equality",
+    "million": "tests.cluster.million",
 }
