@@ -81,6 +81,8 @@ class SketchLog:
         self.mark = b""
         self.owed: dict[int, int] = {}
         """By partition: the offset of the sketch range that a resume has to answer."""
+        self.alone: set[int] = set()
+        """Partitions of which edges do not know yet that one process has forwarded records."""
         self.retracted: deque[tuple[int, int, int]] = deque()
         """Records to forget: partition, offset, and the offset of the message that says so."""
         self._found: Positions = {}
@@ -125,7 +127,8 @@ class SketchLog:
         self._begin(positions)
         self._read = {p: self._found.get(p, 0) for p in positions}
         self._sketches.assign(self._read)
-        self.owed = {p: NO_CAUSE if p in self._judged else ALONE for p in positions}
+        self.owed = {p: NO_CAUSE for p in positions if p in self._judged}
+        self.alone = positions.keys() - self._judged.keys()
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* rows of ranges that count."""
@@ -288,11 +291,12 @@ class VerdictWriter:
         """Write to *topic*; *own_ids*: the evidence of unique documents has ids, too."""
         self._log, self._topic, self._own_ids = log, topic, own_ids
         self._sent: dict[int, int] = {}  # resumes of the open transaction
+        self._alone: set[int] = set()  # partitions with a resume behind one process in it
         self._forgets = 0  # retractions in the open transaction
 
     def begin(self, layout: Layout, mark: bytes) -> None:
         """Name the index by *mark* from now on; forget what an aborted transaction held."""
-        self._log.mark, self._sent, self._forgets = mark, {}, 0
+        self._log.mark, self._sent, self._alone, self._forgets = mark, {}, set(), 0
 
     def retracts(self, index: Index) -> I64:
         """Return the ordinals of documents whose records an output refused."""
@@ -309,32 +313,37 @@ class VerdictWriter:
     @property
     def owes(self) -> bool:
         """Return whether edges wait for a resume."""
-        return bool(self._log.owed)
+        return bool(self._log.owed or self._log.alone)
 
     def written(
         self, decided: Decided | None, before: Positions, after: Positions
     ) -> list[Outgoing]:
-        """Return the ranges from *before* to *after*, without a gap, and the resumes owed."""
-        leaving: list[Outgoing] = []
+        """Return the ranges from *before* to *after*, without a gap, and the resumes owed.
+
+        A resume behind one process comes before the ranges: edges take other holes for losses.
+        """
+        self._sent = {p: cause for p, cause in self._log.owed.items() if p in after}
+        self._alone = self._log.alone & after.keys()
+        leaving = [self._resume(p, before[p], ALONE) for p in sorted(self._alone)]
         ids = {} if decided is None else decided.prepared.ids
         for p, end in after.items():
             if end > before[p]:
                 for whole in self._ranges(decided, ids, p, before[p], end):
                     messages = in_messages(whole, encode_verdicts)
                     leaving += (self._outgoing(p, message) for _, message in messages)
-        self._sent = {p: cause for p, cause in self._log.owed.items() if p in after}
-        none = np.zeros(0, np.int64)
-        for p, cause in self._sent.items():
-            resume = VerdictRange(self._log.mark, after[p], after[p], none, cause=cause)
-            leaving.append(self._outgoing(p, encode_verdicts(resume)))
-        return leaving
+        return [*leaving, *(self._resume(p, after[p], cause) for p, cause in self._sent.items())]
+
+    def _resume(self, p: int, at: int, cause: int) -> Outgoing:
+        resume = VerdictRange(self._log.mark, at, at, np.zeros(0, np.int64), cause=cause)
+        return self._outgoing(p, encode_verdicts(resume))
 
     def committed(self) -> None:
         """Owe no more what the last transaction held."""
         for p, cause in self._sent.items():
             if self._log.owed.get(p) == cause:
                 del self._log.owed[p]
-        self._sent = {}
+        self._log.alone -= self._alone
+        self._sent, self._alone = {}, set()
         for _ in range(self._forgets):
             self._log.retracted.popleft()
         self._forgets = 0

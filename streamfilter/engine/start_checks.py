@@ -12,7 +12,7 @@ These are pure decisions. Every refusal names the ways out. With `--accept-posit
 confirms that the positions are right.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from streamfilter.model import Positions
 from streamfilter.stops import ExitCode, Stop
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +253,17 @@ def refuse_judged(names: Names, predecessor: str) -> Refusal:
         "(`streamfilter seed`), and then start it again",
         "remove input.take_over, if the two groups are to work side by side",
     )
+
+
+def owed_by_edges(
+    judged: Mapping[K, int], forwarded: Mapping[K, int], by_judge: Collection[K]
+) -> dict[K, int]:
+    """Return up to where edges have forwarded, where a judge has *judged* more.
+
+    *by_judge*: the partitions whose offsets a judge has committed last, and no single process. A
+    process has forwarded what it judged.
+    """
+    return {p: at for p, at in forwarded.items() if p in by_judge and at < judged[p]}
 
 
 def refuse_owed(names: Names, owed: Positions) -> Refusal:

@@ -153,7 +153,7 @@ def refuse_unforwarded(factory: TaskFactory) -> None:
     finally:
         for each in groups:
             each.close()
-    if owed := {p: o for p, o in forwarded.items() if p in by_judge and o < judged[p]}:
+    if owed := start_checks.owed_by_edges(judged, forwarded, by_judge):
         raise start_checks.refuse_owed(plan.names, owed)
     if by_judge:
         clients.logger.warning(

@@ -25,6 +25,7 @@ from streamfilter.engine.messages.changelog_header import (
     kind_of,
 )
 from streamfilter.engine.ports import Outgoing, Retriable, Sink
+from streamfilter.engine.start_checks import owed_by_edges
 from streamfilter.index.input_table import Spot
 from streamfilter.kafka.brokers.broker_queries import INPUT_PREFIX, ask_for_id, committed_spots
 from streamfilter.kafka.changelog_ends import UNKNOWN_INDEX, beginning_of, index_of, judges, last_of
@@ -83,7 +84,8 @@ class OldGroup:
         `ConfigError`: it cannot be taken over; `LogError`.
         """
         known = listed(self.config, self.admin)
-        changelog = self._changelog({}, known) or self._changelog(self._offsets(known)[1], known)
+        changelog = self._changelog({}, known)
+        changelog = changelog or self._changelog(_ids_in(self._offsets(known)[1]), known)
         if not changelog:
             return None
         end = last_of(self.config, self.admin, changelog)
@@ -91,12 +93,16 @@ class OldGroup:
             raise self.refusal(f"its changelog {changelog} is empty", "start it once, and stop it")
         if end.successor:  # all else may be gone: brokers delete the offsets of an idle group
             return OldState(changelog, {}, end.last, self._ours(end.successor))
-        offsets, noted = self._offsets(known, stable=fenced)
+        offsets, texts = self._offsets(known, stable=fenced)
+        noted = _ids_in(texts)
         if not offsets:
             cure = "start it once more, and stop it"
             raise self.refusal("it has no committed offsets, or they have expired", cure)
-        self._refuse_tasks(len(known[changelog].partitions), known)
-        offsets.pop((changelog, 0), None)
+        self._refuse_tasks(len(known[changelog].partitions))
+        by_judge = [spot for spot, text in texts.items() if text.isdecimal()]
+        self._refuse_owed(offsets, by_judge, stable=fenced)
+        own = {changelog, f"{self.name}.sketches"}  # what a judge reads is no input
+        offsets = {spot: at for spot, at in offsets.items() if spot[0] not in own}
         self._refuse_other_input({topic for topic, _ in offsets}, known)
         offsets = {spot: at for spot, at in offsets.items() if spot[0] in known}
         self._refuse_recreated(offsets, noted.get(changelog, ""))
@@ -176,14 +182,25 @@ class OldGroup:
             raise self.refusal(got, f"take over that one: input.take_over: {successor.group}")
         return successor
 
-    def _refuse_tasks(self, tasks: int, known: Mapping[str, object]) -> None:
+    def _refuse_tasks(self, tasks: int) -> None:
         if tasks > 1:
             cure = "give the new group an input.start in place of input.take_over"
             raise self.refusal(f"it has {tasks} indexes (index.scope: partition)", cure)
-        if f"{self.name}.verdicts" in known:
-            got = f"it has edges and a judge (topic {self.name}.verdicts)"
-            cure = "stop them, start it once with cluster.enabled: false, and delete that topic"
-            raise self.refusal(got, cure)
+
+    def _refuse_owed(
+        self, judged: Mapping[Spot, int], by_judge: Sequence[Spot], *, stable: bool
+    ) -> None:
+        """Raise `ConfigError` while its edges have not forwarded what its judge has decided."""
+        if not by_judge:
+            return
+        edges, every = f"{self.name}.edge", [TopicPartition(*spot) for spot in by_judge]
+        spots = self._committed(edges, every, stable=stable)
+        forwarded = {(each.topic, each.partition): each.offset for each in spots}
+        if owed := owed_by_edges(judged, _known(forwarded), by_judge):
+            places = {f"{topic}/{p}": at for (topic, p), at in sorted(owed.items())}
+            got = f"its edges have forwarded up to {places} only, and its judge has decided more"
+            cure = f"start an edge of it, until {edges} has no lag on {self.name}.verdicts"
+            raise self.refusal(f"{got}: those records would be lost", cure)
 
     def _refuse_other_input(self, read: set[str], known: Mapping[str, object]) -> None:
         lost = sorted((read & known.keys()) - set(self.config.input.among(known)))
@@ -197,22 +214,25 @@ class OldGroup:
 
     def _offsets(
         self, known: Mapping[str, Any], *, stable: bool = False
-    ) -> tuple[dict[Spot, int], dict[str, str]]:
-        """Return its offsets, and its note of the input's id by the changelog's topic.
+    ) -> tuple[dict[Spot, int], dict[Spot, str]]:
+        """Return its offsets, and the texts that were committed with them."""
+        every = [TopicPartition(name, p) for name in sorted(known) for p in known[name].partitions]
+        spots = self._committed(self.name, every, stable=stable)
+        texts = {(each.topic, each.partition): each.metadata or "" for each in spots}
+        return _known({(each.topic, each.partition): each.offset for each in spots}), texts
+
+    def _committed(
+        self, group: str, every: list[TopicPartition], *, stable: bool
+    ) -> list[TopicPartition]:
+        """Return what a *group* has committed; *stable*: wait for open transactions.
 
         A consumer asks. A process once ended with SIGSEGV after the admin client was asked for a
         group without offsets; that this was the cause is not proven.
         """
-        every = [TopicPartition(name, p) for name in sorted(known) for p in known[name].partitions]
         level = "read_committed" if stable else "read_uncommitted"
-        properties = reader_properties(self.config) | {"group.id": self.name}
+        properties = reader_properties(self.config) | {"group.id": group}
         with closing(consumer(self.config, properties | {"isolation.level": level})) as client:
-            doing = f"reading the offsets of the group {self.name}"
-            spots = committed_spots(client, every, doing)
-        notes = {each.topic: each.metadata or "" for each in spots}
-        notes = {topic: text for topic, text in notes.items() if text.startswith(INPUT_PREFIX)}
-        found = {(each.topic, each.partition): each.offset for each in spots if each.offset >= 0}
-        return found, notes
+            return committed_spots(client, every, f"reading the offsets of the group {group}")
 
     def _changelog(self, noted: Mapping[str, str], known: Mapping[str, object]) -> str:
         """Return its changelog: of the usual name, or with a note of the group; empty: none."""
@@ -247,6 +267,15 @@ class OldGroup:
             f"  what {unique} has received since its last seed would enter the index before"
         )
         return "\n".join([*lines, f"  {name} {state}", "nothing was changed"])
+
+
+def _known(offsets: Mapping[Spot, int]) -> dict[Spot, int]:
+    return {spot: offset for spot, offset in offsets.items() if offset >= 0}
+
+
+def _ids_in(texts: Mapping[Spot, str]) -> dict[str, str]:
+    """Return the group's note of the input's id, by the changelog's topic."""
+    return {topic: text for (topic, _), text in texts.items() if text.startswith(INPUT_PREFIX)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,10 +175,22 @@ class TaskFactory:
         if self.config.cluster.enabled and not self.seeds:
             parts = self._judging(plan, topics, changelog, membership.member)
         else:
-            source, sink = self.source(topics), self.sink(topics, changelog)
+            source = self.source(topics)
+            sink = self.sink(self._with_notes(topics, source), changelog)
             parts = self.parts(plan, source, sink, changelog, membership.member)
         backups = self._backups(plan)
         return Task(plan, self.adapted(parts), self.store(plan.number), index, backups)
+
+    def _with_notes(self, topics: TaskTopics, source: KafkaSource) -> TaskTopics:
+        """Return *topics*; a seed read between two judges commits the judge's notes again.
+
+        It commits the input's offsets, too. Without the notes they would seem to be of one process,
+        which has forwarded everything, and what edges owe would be lost.
+        """
+        if not self.config.cluster.enabled:
+            return topics
+        kept = SecondTopic(self.config.sketches_topic, lambda at: source.noted([*at]))
+        return replace(topics, beside=kept)
 
     def _judging(
         self,

@@ -21,7 +21,7 @@ from tests.cluster.equality import Case, compared, inputs_of
 from tests.faults.judging.expected import history_of
 from tests.faults.judging.oracle import judge
 from tests.faults.judging.recording import record_run
-from tests.kafka.story import bytes_of, records, texts
+from tests.kafka.story import bytes_of, id_of, records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.texts import TEXTS
@@ -221,6 +221,39 @@ def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -
         assert process.terminate() == 0, process.with_log("did not end well")
     history = history_of(stage.scheme(), read_seed(stage.directory / "seed"))
     assert judge(record_run(stage), {0: history}, whole=True) == []
+
+
+def test_what_edges_owe_is_known_behind_a_seed_and_to_a_successor(
+    make_stage: Make, tmp_path: Path
+) -> None:
+    """A seed hid it, and one process, or a successor, lost records that had their verdicts."""
+    stage = make_stage(partitions=2)
+    typing = Typing(stage)
+    judging = typing.begin(JUDGE)
+    typing.begin(EDGE, "transaction.begun")  # one has joined; its first commit is of positions
+    typing.feed()
+    typing.begin(EDGE, "transaction.offsets:2")
+    kill(judging)
+    archive = tmp_path / "archive.jsonl"
+    archive.write_text(json.dumps({"id": "old", "text": "none of the others is like this"}))
+    config = str(stage.configuration(state="index", **CLUSTER))
+    assert cli.main(["seed", "--config", config, str(archive)]) == 0
+    alone = typing.begin(ALONE)
+    assert alone.wait_for_exit() == 78, alone.with_log("did not refuse")
+    assert "have forwarded" in alone.log.read_text()
+    new = {
+        "input": {"take_over": stage.group},
+        "kafka": {**CLUSTER["kafka"], "group": f"{stage.group}.new"},
+        "similarity": {"threshold": 0.6},
+    }
+    assert "those records would be lost" in stage.refused(state="new", **new)
+    last = typing.begin(EDGE)  # it may live on: the new group works without it
+    typing.feed()
+    typing.wait_for_no_lag(last)
+    assert "took over from" in stage.end(stage.start(state="new", **new))
+    came = stage.outputs()
+    ids = [id_of(each) for topic in ("unique", "duplicates") for each in came[topic]]
+    assert sorted(ids) == sorted(f"d{n}" for n in range(200))
 
 
 def test_a_lost_topic_of_sketches_and_a_hostile_range_change_no_byte_of_the_outputs(

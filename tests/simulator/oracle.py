@@ -101,6 +101,11 @@ def outputs(world: World, topic: str, partition: int) -> list[Outgoing]:
     return [value for _, value in world.broker.topics[topic][partition].committed(0)]
 
 
+def filtered(world: World, topic: str, partition: int) -> list[Outgoing]:
+    """Return what filters wrote, without what was released, and without notes."""
+    return [each for each in outputs(world, topic, partition) if not _corrects(each)]
+
+
 def judge_outputs(
     world: World,
     history: History,
@@ -123,10 +128,7 @@ def judge_outputs(
         for (p, offset), known in sorted(history.expected.items())
         if p == partition and begin <= offset < end
     ]
-    found = {
-        topic: [each for each in outputs(world, topic, partition) if not _corrects(each)]
-        for topic in (UNIQUE, DUPLICATES, DEAD)
-    }
+    found = {topic: filtered(world, topic, partition) for topic in (UNIQUE, DUPLICATES, DEAD)}
     have = Counter(name_of(record) for records in found.values() for record in records)
     wanted = [each for each in wanted if each.source.name not in gone - have.keys()]
     for check, what in counted(Counter(each.source.name for each in wanted), have):

@@ -19,6 +19,7 @@
 | waiting records are kept over a revoke               | waiting_records_survive_a_revoke         |
 | a retraction is lost: at the edge, or at the judge   | a_retraction_is_lost, …_not_carried_out  |
 | a repeated range is judged as a re-read              | a_repeated_range_is_judged_as_a_reread   |
+| a range that ends behind the input is believed       | what_lies_beyond_is_believed             |
 """
 
 from collections import deque
@@ -82,6 +83,11 @@ def a_repeated_range_is_judged_as_a_reread(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(judge, "acceptance", accept)
     patch.setattr(judge, "first_row", lambda one, expected: 0)
+
+
+def what_lies_beyond_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """The judge goes on where a forged range ends: what comes in later counts as judged before."""
+    patch.setattr(judge.SketchLog, "_is_beyond", lambda self, one: False)
 
 
 def verdicts_come_with_the_next_transaction(patch: pytest.MonkeyPatch) -> None:
@@ -253,6 +259,7 @@ PLANTED = tuple(
         (offsets_before_the_next_count, ("changelog", "stop", "stuck"), 8),
         (a_gap_is_accepted, ("stuck", "stop", "lost", "changelog"), 6),
         (a_repeated_range_is_judged_as_a_reread, ("stuck", "stop", "doubled"), 4),
+        (what_lies_beyond_is_believed, ("stop", "stuck", "lost"), 0),
         (verdicts_come_with_the_next_transaction, ("stop", "stuck"), 0),
         (each_resume_is_obeyed, ("again",), 0),
         (no_inquiry, ("stuck",), 25),

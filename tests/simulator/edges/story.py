@@ -1,6 +1,7 @@
 """One seed with edges and judges, from its start to its judgement."""
 
 import random
+from collections.abc import Sequence
 from functools import partial
 
 from tests.simulator import oracle, story
@@ -10,7 +11,7 @@ from tests.simulator.edges.forgery import forged
 from tests.simulator.edges.process import EdgeProcess, JudgeProcess
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS, EdgeWorld
 from tests.simulator.process import Process
-from tests.simulator.story import Story
+from tests.simulator.story import CALM_ROUNDS, Story
 from tests.truth.changelog import Failure, windows_at
 from tests.truth.history import DEAD, Input
 
@@ -24,13 +25,10 @@ class EdgeStory(Story):
     """A world with edges and judges in it, and what befalls them."""
 
     world: EdgeWorld
+    world_type = EdgeWorld
 
     def __init__(self, seed: int, *, trace: bool = False) -> None:
         super().__init__(seed, trace=trace)
-        self.world = EdgeWorld(seed, trace)
-        self.shape = self.world.shape
-        self.watcher = oracle.Watcher(self.world)
-        self.world.checks, self.world.others = self.watcher, self._others
         self.chance = random.Random(seed ^ (1 << 52))
         self.intruder = random.Random(seed ^ (1 << 53))
         self.forging = self.intruder.choice((0.0, 0.0, 0.05))
@@ -39,8 +37,6 @@ class EdgeStory(Story):
         self.judges: list[Process] = [JudgeProcess(self.world, name) for name in judges]
         self.edges: list[Process] = [EdgeProcess(self.world, name) for name in edges]
         self.processes = self.judges
-        self.inputs = {p: [] for p in range(self.shape.partitions)}
-        self.turns = {p: [] for p in self.inputs}
 
     @property
     def everybody(self) -> list[Process]:
@@ -64,6 +60,8 @@ class EdgeStory(Story):
                 self._compact()
             if self.intruder.random() < self.forging:
                 self._forge()
+            if self.shape.corrections == "both" and self.chance.random() < 0.01:
+                self._mend()
         self.finish()
         self.judge()
 
@@ -88,10 +86,34 @@ class EdgeStory(Story):
         partition = self.world.broker.topics[SKETCHES][p]
         signed = [each for _, each in partition.committed(partition.start)]
         if signed:
-            end = self.world.broker.topics[INPUT][p].end
+            end, judged = (
+                self.world.broker.topics[INPUT][p].end,
+                self.world.broker.offsets.get(p, 0),
+            )
             self.world.tell("intruder", f"forges a sketch range of {p}")
-            partition.append(forged(self.intruder, self.intruder.choice(signed), end))
+            honest = self.intruder.choice(signed)
+            partition.append(forged(self.intruder, honest, judged=judged, end=end))
             self.world.drops["lost"] += 1
+
+    def _mend(self) -> None:
+        """The cause of dead letters is mended: no range is under way that was signed before."""
+        self.world.calm = True
+        for _ in range(CALM_ROUNDS):
+            self.round()
+            if self.done:
+                break
+        else:
+            raise Failure("stuck", "not all is forwarded before the cause is mended")
+        self.world.calm = False
+        self.all_down()
+        self._kill(self.edges)
+        self.people.mend()
+
+    def _kill(self, processes: Sequence[Process]) -> None:
+        for process in processes:
+            if process.life is not None:
+                self.world.kill(process.life)
+                process.life = process.service = None
 
     def _evict(self) -> None:
         group = self.world.groups[EDGES]
@@ -112,10 +134,7 @@ class EdgeStory(Story):
     def _compact(self) -> None:
         """All edges are away; records that the judge has decided on are removed meanwhile."""
         self.world.tell("operator", "kills all edges")
-        for edge in self.edges:
-            if edge.life is not None:
-                self.world.kill(edge.life)
-                edge.life = edge.service = None
+        self._kill(self.edges)
         for _ in range(TURNS_ALONE):
             if free := [judge for judge in self.judges if judge.free]:
                 self.chance.choice(free).turn()
@@ -147,7 +166,7 @@ class EdgeStory(Story):
 
     def _judged(self) -> dict[int, list[Input]]:
         """Return the inputs as the judge knows them: an output's refusal comes later."""
-        return self.inputs
+        return self.inputs | self.world.seeds
 
     def judge(self) -> None:
         super().judge()
@@ -161,7 +180,7 @@ class EdgeStory(Story):
         history, out = self.history, set[str]()
         oldest, *_ = windows_at(history.batches)
         for p in self.inputs:
-            out |= {oracle.name_of(each) for each in oracle.outputs(self.world, DEAD, p)}
+            out |= {oracle.name_of(each) for each in oracle.filtered(self.world, DEAD, p)}
         for ordinal, document in history.law.documents.items():
             if ordinal >= oldest.first_ordinal and document.id in self.refused & out:
                 raise Failure("kept", f"{document.id} was refused, and is document {ordinal}")

@@ -66,6 +66,8 @@ class SimPredecessor(SimSource):
 class NewProcess(Process):
     """It owns the new group's only task."""
 
+    predecessor_type: type[SimPredecessor] = SimPredecessor
+
     def _names(self, number: int) -> Names:
         return replace(super()._names(number), group=NEW, changelog=f"{NEW_CHANGELOG}/{number}")
 
@@ -84,7 +86,7 @@ class NewProcess(Process):
         )
 
     def _plan(self, life: Life, number: int) -> Plan:
-        old = SimPredecessor(self.world, life, number)
+        old = self.predecessor_type(self.world, life, number)
         old.sink = NewSink(self.world, life, number, None, INPUT, NEW, tid="group.0")
         return replace(super()._plan(life, number), predecessor=old)
 
