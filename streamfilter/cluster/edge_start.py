@@ -12,7 +12,7 @@ records were judged and perhaps forwarded: the edge stops, because it would forw
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from streamfilter.cluster.ranges import VerdictRange, decode_verdicts
 from streamfilter.cluster.signing import Signer, Signing
@@ -25,7 +25,7 @@ from streamfilter.engine.ports import RecordSource
 from streamfilter.engine.start_checks import BEGIN_ANEW, Refusal
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.writer_check import WriterCheck
-from streamfilter.index.directory.identity import Identity, differences, mismatch
+from streamfilter.index.directory.identity import Identity, refuse_other_scheme
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
@@ -152,10 +152,7 @@ class EdgeStart:
             raise start_checks.refuse_broken(names, offset, why) from error
         if header.group not in ("", names.group):
             raise start_checks.refuse_other_group(names, header.group)
-        scheme = self._plan.scheme
-        wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
-        if named := differences(identity, wanted):
-            raise mismatch(names.changelog, named, identity)
+        refuse_other_scheme(names.changelog, identity, self._plan.scheme)
         return identity
 
     def _deleted(self, lost: list[int]) -> Refusal:

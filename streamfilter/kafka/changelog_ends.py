@@ -19,6 +19,7 @@ from streamfilter.engine.messages.changelog_header import (
     decode_successor,
     kind_of,
 )
+from streamfilter.index.directory import identity
 from streamfilter.index.errors import FormatError
 from streamfilter.kafka.connection.one_shot_calls import listed
 from streamfilter.kafka.topic_reader import TopicReader
@@ -77,6 +78,14 @@ def beginning_of(config: Config, admin: AdminClient, changelog: str) -> bytes | 
     with TopicReader(config, changelog) as reader:
         first = next(reader.records(reader.bounds(admin, stable=True)), None)
     return None if first is None else first.value or b""
+
+
+def refuse_other_scheme(config: Config, admin: AdminClient, *, seed: bytes | None) -> None:
+    """Raise `IndexFault` if the changelog is of another scheme: edges have no other index."""
+    value = beginning_of(config, admin, config.changelog_topic)
+    if value is not None and value[1:2] == bytes([HEADER]):
+        have = identity.decode_identity(decode_header(value).identity, seed=seed)
+        identity.refuse_other_scheme(config.changelog_topic, have, config.scheme())
 
 
 def index_of(config: Config, admin: AdminClient, changelog: str) -> str:

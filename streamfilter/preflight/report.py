@@ -227,6 +227,7 @@ def preflight(
 def _ask_brokers(config: Config, found: Preflight, asked: RightsAsked, *, create: bool) -> None:
     from streamfilter.kafka.brokers import cluster_topics, rights, topic_creation, topics
     from streamfilter.kafka.brokers.used_outputs import warnings_of_outputs
+    from streamfilter.kafka.changelog_ends import refuse_other_scheme
     from streamfilter.kafka.connection.clients import admin_client
     from streamfilter.kafka.connection.one_shot_calls import asked_once
 
@@ -239,6 +240,9 @@ def _ask_brokers(config: Config, found: Preflight, asked: RightsAsked, *, create
     found.problems += [p for p in topical if not (known and p.key.startswith("input.topic"))]
     found.problems += cluster_topics.problems_of_cluster(config, seen)
     found.problems += cluster_topics.warnings_of_cluster(config, seen)
+    if config.cluster.enabled and config.changelog_topic in seen and not found.has("similarity"):
+        with _collected(found, "index.changelog"), asked_once():
+            refuse_other_scheme(config, admin, seed=seed_at(config.index.seed_file))
     with asked_once():
         old = {name: topic for name, topic in seen.items() if name not in found.made}
         found.problems += warnings_of_outputs(config, admin, old)

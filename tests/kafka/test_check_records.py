@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamfilter import cli
+from streamfilter.engine.messages.changelog_header import Header, encode_header
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.kafka.topic_sample import share_of
 from tests.support.stage import Stage
 from tests.support.topics import Input, produce
@@ -117,3 +120,22 @@ def test_records_in_an_output_before_the_first_of_ours_are_a_warning_with_their_
     assert warning in stage.run()
     assert warning not in stage.run()
     assert checked(stage, capsys)[1].count("judged none") == 0
+
+
+def test_a_scheme_that_is_not_the_judges_is_named(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An edge has no index whose scheme `check` could compare: the changelog's header has it."""
+    filled(stage, 30, 0)
+    identity = Identity.new(
+        scheme=(built := stage.scheme()).as_json(), fingerprint=built.fingerprint, created=0,
+        seed=read_seed(stage.directory / "seed"),
+    )  # fmt: skip
+    header = encode_header(Header(identity.encode(), stage.group, 8))
+    produce(stage.bootstrap, stage.changelog, [Input(header)])
+    roles = {"cluster": {"enabled": True}}
+    for shingle in (3, 5):
+        other = {**roles, "similarity": {"shingle": {"size": shingle}}}
+        _, said, _ = checked(stage, capsys, **other)
+        assert ("scheme.shingling.size: it has 3, wanted is 5" in said) is (shingle == 5), said
+    assert f"{stage.changelog} does not fit the configuration" in said

@@ -13,14 +13,14 @@ import hmac
 import json
 import secrets
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
 from streamfilter.similarity.columns import Widths
-from streamfilter.similarity.scheme import ALGORITHM, CHANGES, scheme_of, widths_of
+from streamfilter.similarity.scheme import ALGORITHM, CHANGES, Scheme, scheme_of, widths_of
 from streamfilter.similarity.statistics.shape import Shape
 
 ID_BYTES = 16
@@ -194,6 +194,13 @@ def _scheme_differences(have: object, want: object, path: str) -> list[str]:
         pairs = ((have.get(name), want.get(name), f"{path}.{name}") for name in names)
         return [line for pair in pairs for line in _scheme_differences(*pair)]
     return [] if have == want else [f"scheme{path}: it has {have}, wanted is {want}"]
+
+
+def refuse_other_scheme(where: str, have: Identity, scheme: Scheme) -> None:
+    """Raise `IndexMismatch` unless the index of *where* was built with this *scheme*."""
+    want = replace(have, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
+    if named := differences(have, want):
+        raise mismatch(where, named, have)
 
 
 def mismatch(where: str, named: list[str], have: Identity | None = None) -> IndexMismatch:

@@ -256,12 +256,12 @@ def a_retraction_is_read_and_not_carried_out(patch: pytest.MonkeyPatch) -> None:
 PLANTED = tuple(
     Planted(plant, checks, seed, EdgeStory)
     for plant, checks, seed in (
-        (offsets_before_the_next_count, ("changelog", "stop", "stuck"), 8),
+        (offsets_before_the_next_count, ("changelog", "stop", "stuck"), 4),
         (a_gap_is_accepted, ("stuck", "stop", "lost", "changelog"), 6),
         (a_repeated_range_is_judged_as_a_reread, ("stuck", "stop", "doubled"), 4),
-        (what_lies_beyond_is_believed, ("stop", "stuck", "lost"), 0),
+        (what_lies_beyond_is_believed, ("stop", "stuck", "lost"), 38),
         (verdicts_come_with_the_next_transaction, ("stop", "stuck"), 0),
-        (each_resume_is_obeyed, ("again",), 0),
+        (each_resume_is_obeyed, ("again",), 1),
         (no_inquiry, ("stuck",), 25),
         (an_edge_starts_behind_markers, ("lost", "stuck", "stop"), 0),
         (a_new_edge_signs_before_its_first_commit, ("stop",), 9),

@@ -6,8 +6,10 @@ from streamfilter.cluster.ranges import SketchRange, VerdictRange, encode_sketch
 from streamfilter.engine.ports import Outgoing
 from streamfilter.tasks.task import StallDetector
 from tests.simulator.cluster.log import CHANGELOG, INPUT, SimSource
+from tests.simulator.edges.process import EdgeProcess
 from tests.simulator.edges.story import EdgeStory, run
 from tests.simulator.edges.world import EDGES, SKETCHES, VERDICTS
+from tests.simulator.texts import scheme
 from tests.truth.changelog import BATCH, Failure
 from tests.truth.history import DEAD
 
@@ -90,6 +92,12 @@ def test_edges_refuse_verdicts_that_were_deleted_before_they_were_used():
     offsets[EDGES, VERDICTS, p] = 0
     topics[VERDICTS][p].start = 1
     assert "were deleted before they were used" in refusal(story)
+
+
+def test_an_edge_with_another_scheme_than_the_judges_is_refused(monkeypatch):
+    story = ended(3)
+    monkeypatch.setattr(EdgeProcess, "_scheme", scheme(("also /url",)))
+    assert "changelog/0 does not fit the configuration" in refusal(story)
 
 
 def test_a_judge_refuses_a_rewind_of_its_group():
