@@ -82,7 +82,7 @@ class SketchLog:
         self.owed: dict[int, int] = {}
         """By partition: the offset of the sketch range that a resume has to answer."""
         self.alone: set[int] = set()
-        """Partitions of which edges do not know yet that one process has forwarded records."""
+        """Partitions where edges do not know yet that one process has forwarded records."""
         self.retracted: deque[tuple[int, int, int]] = deque()
         """Records to forget: partition, offset, and the offset of the message that says so."""
         self._found: Positions = {}

@@ -177,12 +177,11 @@ def _place(records: Sequence[Record], offset: int) -> int:
 def _refuse_unjudged(record: Record) -> Refusal:
     return Refusal(
         f"{record.source.topic}/{record.source.partition} at {record.source.offset}: verdicts "
-        "cover this offset, and none is of this record. The topic was recreated after an edge had "
-        "signed its records, or a sketch range did not list all of them (it was forged, or an edge "
-        "has a bug)",
+        "cover this offset, and none is of this record. The topic was recreated, or a sketch range "
+        "did not list all of them: it was forged, or an edge has a bug",
         "bring the topic back",
-        "make dead letters of such records with `streamfilter run --role edge --accept-positions`, "
-        "and have them judged with `streamfilter replay`",
+        "`streamfilter run --role edge --accept-positions` makes dead letters of such records, and "
+        "`streamfilter replay` has them judged",
         BEGIN_ANEW,
     )
 

@@ -176,21 +176,10 @@ class TaskFactory:
             parts = self._judging(plan, topics, changelog, membership.member)
         else:
             source = self.source(topics)
-            sink = self.sink(self._with_notes(topics, source), changelog)
+            sink = self.sink(with_notes(self.config, topics, source), changelog)
             parts = self.parts(plan, source, sink, changelog, membership.member)
         backups = self._backups(plan)
         return Task(plan, self.adapted(parts), self.store(plan.number), index, backups)
-
-    def _with_notes(self, topics: TaskTopics, source: KafkaSource) -> TaskTopics:
-        """Return *topics*; a seed read between two judges commits the judge's notes again.
-
-        It commits the input's offsets, too. Without the notes they would seem to be of one process,
-        which has forwarded everything, and what edges owe would be lost.
-        """
-        if not self.config.cluster.enabled:
-            return topics
-        kept = SecondTopic(self.config.sketches_topic, lambda at: source.noted([*at]))
-        return replace(topics, beside=kept)
 
     def _judging(
         self,
@@ -351,6 +340,18 @@ class TaskFactory:
         )
         own = self.hashes if self.seed is None else None
         return identity if own is None else replace(identity, seed=own)
+
+
+def with_notes(config: Config, topics: TaskTopics, source: KafkaSource) -> TaskTopics:
+    """Return *topics*; with roles, a transaction commits what judges have noted again.
+
+    A seed between two judges commits the input's offsets. Without the notes they would seem to be
+    of one process, which has forwarded everything, and what edges owe would be lost.
+    """
+    if not config.cluster.enabled:
+        return topics
+    kept = SecondTopic(config.sketches_topic, lambda at: source.noted([*at]))
+    return replace(topics, beside=kept)
 
 
 def _bounds(config: Config, share: int) -> BatchLimits:

@@ -4,7 +4,6 @@ import pytest
 
 from streamfilter.cluster import judge
 from streamfilter.engine import start_checks
-from tests.simulator.edges import process
 from tests.simulator.edges.migration import MigrationStory
 from tests.simulator.story import Planted, run
 
@@ -19,20 +18,6 @@ def test_each_record_is_judged_once_by_groups_that_change_their_roles():
 def what_edges_owe_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """One process, or a successor, begins although edges have not forwarded all verdicts."""
     patch.setattr(start_checks, "owed_by_edges", lambda *offsets: {})
-
-
-def a_seed_loses_what_judges_noted(patch: pytest.MonkeyPatch) -> None:
-    """The input's offsets seem to be of one process, which has forwarded everything."""
-
-    def lost(world: Any, roles: Any, positions: Any) -> dict[Any, Any]:
-        return dict.fromkeys(map(roles.note, positions))
-
-    patch.setattr(process, "kept_by_seed", lost)
-
-
-def a_judge_hides_that_one_process_worked(patch: pytest.MonkeyPatch) -> None:
-    """Edges take what that process has forwarded for lost verdicts."""
-    patch.setattr(judge, "ALONE", judge.NO_CAUSE)
 
 
 def a_resume_behind_one_process_comes_last(patch: pytest.MonkeyPatch) -> None:
@@ -62,8 +47,6 @@ PLANTED = (
     Planted(a_gap_takes_the_place_of_that_resume, ("stop", "stuck"), 88, MigrationStory),
     Planted(what_edges_owe_is_forgotten, ("lost", "order"), 31, MigrationStory),
     Planted(a_resume_behind_one_process_comes_last, ("stop", "stuck"), 49, MigrationStory),
-    Planted(a_seed_loses_what_judges_noted, ("lost",), 0, MigrationStory),
-    Planted(a_judge_hides_that_one_process_worked, ("stop",), 0, MigrationStory),
 )
 
 
