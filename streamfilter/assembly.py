@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, to_builtins
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.codecs.schemas import OneSchema, Schema, Schemas, subject_of
@@ -183,7 +184,7 @@ def policy_for(config: Config) -> MatchPolicy:
         from streamfilter.entities.scoring import require_library
 
         require_library()
-    names = {field.name for field in fields(MatchPolicy)}
+    names = {*MatchPolicy.__struct_fields__}
     verify = {name: value for name, value in config.verify if name in names}
     return MatchPolicy(**verify | {
         "threshold": config.similarity.threshold,
@@ -232,8 +233,7 @@ def _milliseconds(time: timedelta | None) -> int | None:
     return None if time is None else round(time.total_seconds() * 1_000)
 
 
-@dataclass(frozen=True, slots=True)
-class IndexDirectory:
+class IndexDirectory(Struct, frozen=True):
     """An index in a directory of its own, with the settings that open it."""
 
     path: Path
@@ -358,5 +358,5 @@ def note_policy(index: Index, policy: MatchPolicy, shape: Shape) -> list[str]:
 
 def _as_read(policy: MatchPolicy) -> dict[str, Any]:
     """Return the policy as it is after a round trip through JSON: tuples become lists."""
-    read: dict[str, Any] = json.loads(json.dumps(asdict(policy)))
+    read: dict[str, Any] = json.loads(json.dumps(to_builtins(policy)))
     return read

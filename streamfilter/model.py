@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar, dataclass_transform
 
+import msgspec
+from msgspec import Struct
+
 Noun = TypeVar("Noun")
 
 
@@ -119,8 +122,7 @@ class Source:
         return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
 
 
-@dataclass(frozen=True, slots=True)
-class InputTopic:
+class InputTopic(Struct, frozen=True):
     """One of several input topics."""
 
     name: str
@@ -128,14 +130,13 @@ class InputTopic:
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Origins:
+class Origins(Struct, frozen=True):
     """Where the documents of an index came from, by the number under which it stores the source."""
 
     topic: str = ""  # the topic; each number without a name is one of its partitions
-    names: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[int, str] = msgspec.field(default_factory=dict)
     """The name of each number that stands for a file."""
-    spots: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    spots: Mapping[int, tuple[str, int]] = msgspec.field(default_factory=dict)
     """The topic and partition of each number, if the index has several topics; the name and number
     of each seed."""
 
@@ -168,8 +169,7 @@ class Record:
     """Why the headers could not be read (then ``headers`` is empty), or None."""
 
 
-@noun()
-class Document:
+class Document(Struct, frozen=True):
     """A record that was read: it can be judged."""
 
     id: str
@@ -180,8 +180,7 @@ class Document:
     record has no such value. Empty as `text` is, and if the scheme compares none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unjudged:
+class Unjudged(Struct, frozen=True):
     """A record that is not judged, by policy: PASSTHROUGH or DROPPED, and why."""
 
     verdict: Verdict
@@ -193,8 +192,7 @@ class Unjudged:
     """The scope in which they are forgotten, as in `Document.values`; empty: all scopes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Struct, frozen=True):
     """A record that cannot be read: it goes to the dead-letter topic and is counted."""
 
     code: ErrorCode
@@ -205,8 +203,7 @@ class Malformed:
 Reading = Document | Unjudged | Malformed  # the result of reading a record
 
 
-@noun()
-class Match:
+class Match(Struct, frozen=True):
     """An earlier, forwarded document that this one was verified against."""
 
     document_id: str
@@ -219,8 +216,7 @@ class Match:
     """Share of one text's shingles that the other has; None if containment is not configured."""
 
 
-@noun()
-class Decision:
+class Decision(Struct, frozen=True):
     """The verdict on one document, with its evidence."""
 
     verdict: Verdict
@@ -247,8 +243,7 @@ class Decision:
 Positions = dict[int, int]  # next offset to judge, per input partition
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """The offsets of one partition that one batch covered: start <= offset < end."""
 
     partition: int
@@ -256,14 +251,13 @@ class Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMark:
+class BatchMark(Struct, frozen=True):
     """One judged batch, as the changelog and the index store it: it makes a re-read exact."""
 
     number: int
     first_ordinal: int
     next_ordinal: int  # ``first_ordinal`` plus the number of documents judged in this batch
-    spans: tuple[Span, ...] = field(default=())
+    spans: tuple[Span, ...] = ()
     horizon: int = 0
     """Documents below this ordinal are forgotten after the batch. Without ``ages``, they were
     already forgotten when the batch was judged."""
@@ -274,8 +268,7 @@ class BatchMark:
     Empty: not recorded one by one, and all of them count as arrived at ``stream_time``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A range of documents in the order of judgement, up to the next window; forgotten at once."""
 
     number: int = 0

@@ -5,9 +5,11 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.backup import manifest
 from streamfilter.backup.manifest import FILES, OF_VERSION_1, Copied
@@ -31,8 +33,7 @@ THREADS = 4  # that download files of one backup
 CANDIDATES_MAX = 50  # backups of one index that are looked at, the newest first
 
 
-@dataclass(frozen=True, slots=True)
-class BackupsFound:
+class BackupsFound(Struct, frozen=True):
     """The whole backups of one index, the newest first, and why others are none."""
 
     whole: list[Copied]

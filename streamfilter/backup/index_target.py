@@ -15,9 +15,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from streamfilter.backup.download import BackupsFound, candidates, fetch
 from streamfilter.backup.manifest import Copied
@@ -126,8 +127,7 @@ def _about(index: Index | IndexView, name: str, marker: Marker) -> Copied:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class IndexTarget:
+class IndexTarget(Struct, frozen=True):
     """Where the index in the directory *path* has its backups."""
 
     where: str

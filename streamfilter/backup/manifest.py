@@ -9,8 +9,9 @@ import json
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.backup.stores import Store
 from streamfilter.index.directory.lock_and_marker import (
@@ -38,8 +39,7 @@ _NOT_OURS = (KeyError, TypeError, ValueError, AttributeError, OverflowError, Rec
 """Errors that fields of another shape raise (OverflowError: JSON's 1e999 is infinite)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct, frozen=True):
     """One backup of one index."""
 
     name: str  # its directory in the state directory, or "index": that directory itself
@@ -80,8 +80,7 @@ class Copied:
         return f"{self.name}: {self.held}"
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedIndexes:
+class CopiedIndexes(Struct, frozen=True):
     """The indexes that `backup` or `restore` copied."""
 
     role: str  # ``target``: copied into a backup; ``state``: out of one

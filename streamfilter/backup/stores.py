@@ -11,9 +11,10 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
+
+from msgspec import Struct
 
 from streamfilter.index.directory.lock_and_marker import write_whole
 from streamfilter.index.errors import IndexFault, IndexRefused, IndexUnavailable
@@ -42,8 +43,7 @@ class StoreUnreachable(IndexUnavailable):
     reason = "unreachable"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """One entry of a folder in a store."""
 
     size: int

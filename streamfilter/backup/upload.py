@@ -8,8 +8,10 @@ neither changes the other's. After the manifest is out, all its files are looked
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.backup import manifest
 from streamfilter.backup.manifest import FILES, Copied
@@ -23,8 +25,7 @@ GRACE_SECONDS = 3600.0
 _NOT_DATA = ("LOCK", "LOG")
 
 
-@dataclass(frozen=True, slots=True)
-class Throttle:
+class Throttle(Struct, frozen=True):
     """Limits an upload, and stops it."""
 
     rate: float = float("inf")  # bytes a second
@@ -50,8 +51,7 @@ class Stopped(IndexFault):
     """The process stops, or the task moved: the backup is given up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uploaded:
+class Uploaded(Struct, frozen=True):
     """One finished backup."""
 
     copied: Copied

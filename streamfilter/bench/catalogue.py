@@ -3,9 +3,10 @@
 import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from streamfilter.bench.machine import machine, versions
 from streamfilter.bench.result import BenchResult, Options
@@ -37,9 +38,9 @@ def results(
 def as_json(answers: Sequence[BenchResult], options: Options) -> dict[str, Any]:
     """Return a whole run as plain values."""
     settings = {
-        each.name: getattr(options, each.name)
-        for each in fields(options)
-        if each.name not in ("say", "rivals")
+        name: getattr(options, name)
+        for name in options.__struct_fields__
+        if name not in ("say", "rivals")
     }
     return {
         "schema": SCHEMA,

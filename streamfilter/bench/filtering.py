@@ -10,8 +10,9 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from streamfilter.bench import texts, truth
 from streamfilter.bench.machine import MIB, Ran, cores, run_process
@@ -27,8 +28,7 @@ NOISE = 0.01
 """Lower limit of a steady time, as a share of the whole: in a quick run it may be negative."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mix:
+class Mix(Struct, frozen=True):
     """Texts of one kind, and how many times as fast as each rival we want to be on them."""
 
     language: str
@@ -54,8 +54,7 @@ MIXES = (
 """A quick run takes only the first one."""
 
 
-@dataclass(slots=True)
-class Contender:
+class Contender(Struct):
     """One program, and its measurements in each turn."""
 
     name: str

@@ -15,10 +15,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 import streamfilter
 
@@ -104,8 +105,7 @@ def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(shaping)}
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """Time and memory of a process that has ended."""
 
     wall: float  # wall-clock seconds

@@ -12,14 +12,14 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TypeVar
+
+from msgspec import Struct, to_builtins
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """Several measurements of one thing."""
 
     median: float
@@ -41,7 +41,8 @@ class Measured:
         return (self.high - self.low) / 2 / abs(self.median) if self.median else 0.0
 
     def as_json(self) -> dict[str, float]:
-        return asdict(self)
+        plain: dict[str, float] = to_builtins(self)
+        return plain
 
 
 def rates(seconds: Sequence[float], amount: float) -> Measured:

@@ -8,9 +8,10 @@ met or missed, and never fails the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from streamfilter.bench.measure import Measured
 
@@ -18,8 +19,7 @@ Cell = str | int | float | bool | Measured | None
 Row = dict[str, Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class Rivals:
+class Rivals(Struct, frozen=True):
     """Other libraries, measured in the same run; `tests/bench/peers` has some."""
 
     signers: Callable[[str], Mapping[str, Callable[[Sequence[str]], Any]]] = lambda _: {}
@@ -29,8 +29,7 @@ class Rivals:
     notes: Sequence[str] = ()  # notes that a reader needs to compare the figures
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """Options of every benchmark."""
 
     repeat: int = 5  # rounds; a table shows their median and quartiles
@@ -41,8 +40,7 @@ class Options:
     rivals: Rivals = field(default_factory=lambda: Rivals())
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A result that must be right, or the run has failed."""
 
     name: str
@@ -55,8 +53,7 @@ class Check:
         return cls(name, got >= wanted, f"{got:.5g}, wanted at least {wanted:.5g}")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A speed or size that we want."""
 
     name: str
@@ -70,8 +67,7 @@ class Target:
         return self.got <= self.wanted if self.at_most else self.got >= self.wanted
 
 
-@dataclass(frozen=True, slots=True)
-class BenchResult:
+class BenchResult(Struct, frozen=True):
     """The answer of one benchmark."""
 
     tables: Mapping[str, Sequence[Row]]  # rows with the same columns, by title
@@ -88,8 +84,10 @@ class BenchResult:
         return all(check.passed for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        targets = [{**asdict(target), "met": target.met} for target in self.targets]
-        return {**asdict(self), "targets": targets, "passed": self.passed}
+        plain: dict[str, Any] = to_builtins(self, enc_hook=lambda scalar: scalar.item())
+        for fields, target in zip(plain["targets"], self.targets, strict=True):
+            fields["met"] = target.met
+        return {**plain, "passed": self.passed}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -15,15 +15,15 @@ are written by strangers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.cleaning.html import html_step
 from streamfilter.cleaning.lines import joined_words, without_escapes, without_quotes
 from streamfilter.cleaning.masks import Mask, Step, step_of
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaner:
+class Cleaner(Struct, frozen=True):
     """Cleans texts by the steps that are switched on."""
 
     steps: tuple[tuple[str, Step], ...]  # each step's name and its function, in order

@@ -12,9 +12,9 @@ state that a restart would miss. After each change of its partitions it begins a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from streamfilter.cluster.edge_start import Begun, EdgeParts, EdgeStart
 from streamfilter.cluster.ranges import ALONE, BadRange, Outcome, decode_verdicts

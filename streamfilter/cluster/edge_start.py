@@ -12,7 +12,8 @@ records were judged and perhaps forwarded: the edge stops, because it would forw
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.cluster.ranges import VerdictRange, decode_verdicts
 from streamfilter.cluster.signing import Signer, Signing
@@ -36,8 +37,7 @@ HEADER_SECONDS, FIRST_SECONDS = 0.05, 0.2
 MESSAGES_MAX = 64
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeParts:
+class EdgeParts(Struct, frozen=True):
     """The components of an edge, beside those that every task has."""
 
     verdicts: RecordSource  # the verdicts' topic, read committed
@@ -53,8 +53,7 @@ class EdgeParts:
     shown: Callable[[str, float], None] = lambda name, number: None  # sets a metric
 
 
-@dataclass(slots=True)
-class Begun:
+class Begun(Struct):
     """What the loop of an edge goes on with."""
 
     sketcher: Sketcher

@@ -13,11 +13,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, repeat
 from operator import attrgetter
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.cluster.acceptance import Acceptance, acceptance
 from streamfilter.cluster.ranges import (
@@ -243,8 +244,7 @@ class SketchLog:
         self._sketches.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """Prepares rows of sketch ranges for the judgement: an edge has read and sketched them."""
 
     refusals: Refusals = field(default_factory=Refusals)

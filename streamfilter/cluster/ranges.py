@@ -19,11 +19,12 @@ offsets 10 and 12. The verdict range says the same, and an outcome for each of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.cluster.column_checks import check_columns
 from streamfilter.index.format import ID_BYTES_MAX
@@ -66,8 +67,7 @@ class BadRange(ValueError):
         self.fault: Fault = fault
 
 
-@dataclass(frozen=True, slots=True)
-class SketchRange:
+class SketchRange(Struct, frozen=True):
     """What an edge has read and sketched of one input partition."""
 
     mark: bytes  # `writer_of` the index and the group
@@ -113,8 +113,7 @@ class SketchRange:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictRange:
+class VerdictRange(Struct, frozen=True):
     """What the judge has decided of one input partition."""
 
     mark: bytes

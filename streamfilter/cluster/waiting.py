@@ -8,7 +8,8 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from streamfilter.cluster.ranges import Outcome, VerdictRange
 from streamfilter.engine.batches.micro_batches import bytes_of
@@ -21,16 +22,14 @@ UNJUDGED = -1, Malformed(ErrorCode.INTERNAL, "no verdict covers this record", st
 BEYOND_SECONDS = 30.0  # verdicts may come earlier than the input's end, which the client has cached
 
 
-@dataclass(frozen=True, slots=True)
-class PendingLimits:
+class PendingLimits(Struct, frozen=True):
     """How much an edge keeps in memory."""
 
     records: int
     size: int = 256 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class Ready:
+class Ready(Struct):
     """What can be forwarded now: records with their outcomes, and the positions behind them."""
 
     verdicts: Positions  # next offset of the verdicts' partitions

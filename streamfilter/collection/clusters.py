@@ -9,13 +9,13 @@ Near-duplication is not transitive, so there are two kinds of clusters:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from streamfilter.collection.collection import Likeness
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """A centre (the cluster's first document) and the ids of the other members, at least one."""
 
     centre: str

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.collection.rows import Id
 from streamfilter.documents.reader import is_blank
@@ -41,8 +42,7 @@ class DeduplicatorClosed(RuntimeError):
     """A `Deduplicator` was used after `close`. Its documents are on disk if it had a path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(Struct, frozen=True):
     """A remembered document that is similar to the given one."""
 
     id: Id
@@ -50,8 +50,7 @@ class Duplicate:
     same_text: bool  # true if the two texts are equal after normalisation
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Two remembered documents that are similar."""
 
     id: Id  # the document that was added later
@@ -62,8 +61,7 @@ class Pair:
     """The field that makes them the same, by `verify.also_same`; empty if none does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(Struct, frozen=True):
     """Two similar documents: *ordinal* came later."""
 
     ordinal: int

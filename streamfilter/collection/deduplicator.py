@@ -24,8 +24,9 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Duplicate
 from streamfilter.collection.guard import alone

@@ -5,9 +5,10 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from streamfilter.collection.rows import check_threshold
 from streamfilter.index.directory.identity import Identity

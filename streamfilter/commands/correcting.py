@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from streamfilter.commands import options
 from streamfilter.commands.options import added, progress
@@ -37,8 +37,7 @@ correction_options = added(
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Corrected:
+class Corrected(Struct):
     """The answer of a correction of one topic."""
 
     done: str  # ``released`` or ``replayed``

@@ -1,10 +1,10 @@
 """``explain``: each step of one document's verdict, and why not another one."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from streamfilter.commands import options
 from streamfilter.commands.options import progress

@@ -6,10 +6,10 @@ and proposes where text and id are; what a person gave is never overruled.
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config

@@ -1,8 +1,8 @@
 """The configuration: typed sections, and what follows from several of them."""
 
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import SecretStr, model_validator
 
 from streamfilter.config.settings import process as process

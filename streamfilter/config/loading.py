@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from pydantic import SecretStr, ValidationError
 
 from streamfilter.config.checks import check_meaning
@@ -37,8 +37,7 @@ _SECTIONS = tuple(Config.model_fields)
 Paths = dict[tuple[str, ...], str]
 
 
-@dataclass(slots=True)
-class RawSettings:
+class RawSettings(Struct):
     """The merged settings of all sources."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -250,8 +249,7 @@ def _content(path: Path, report: Callable[[str, str], str]) -> str:
     return text.rstrip("\r\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A configuration as far as it could be read, and everything wrong with it."""
 
     config: Config  # where a setting was wrong, it has its default

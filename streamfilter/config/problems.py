@@ -4,11 +4,11 @@ import ast
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -21,8 +21,7 @@ SHOWN_CHARACTERS_MAX = 80  # a value is quoted no longer than this
 _MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedProblem:
+class LocatedProblem(Struct, frozen=True):
     """A problem, and where in the values it sits."""
 
     location: tuple[str | int, ...]

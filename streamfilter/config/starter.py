@@ -8,8 +8,9 @@
 import json
 import re
 import sys
-from dataclasses import dataclass
 from importlib.resources import files
+
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import literal
@@ -25,8 +26,7 @@ _LEAST = "The least one has to say."
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class StarterFile:
+class StarterFile(Struct, frozen=True):
     """The known facts about a first topic."""
 
     topic: str = Config().input.topic

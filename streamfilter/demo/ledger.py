@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from streamfilter.demo.wire import Encode, as_json
 from streamfilter.matching.verdict.evidence_headers import PREFIX
@@ -23,8 +24,7 @@ OUTPUTS = {
 """Output topics, and the place that each one stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """One record of the input topic."""
 
     source: Source
@@ -34,8 +34,7 @@ class Sent:
     """Cut in the middle, so that it cannot be read. The filter must not lose such records."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRecord:
+class OutputRecord(Struct, frozen=True):
     """One record of an output topic."""
 
     document_id: str
@@ -75,8 +74,7 @@ def _source(ours: dict[str, str], prefix: str) -> Source | None:
     return Source(topic, int(partition), int(offset))
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct):
     """All records sent and received."""
 
     encode: Encode = as_json

@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from streamfilter.config.configuration import Config
 from streamfilter.demo.ledger import INPUT, OUTPUTS, Ledger
@@ -41,8 +42,7 @@ DRAIN_TIMEOUT_SECONDS = 60
 KILLED_SECONDS = 1.5  # long enough to see that nothing comes out
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(Struct, frozen=True):
     """The format of stories as records."""
 
     encode: Encode = as_json
@@ -50,8 +50,7 @@ class Wire:
     """Settings of `input` with which the filter reads them."""
 
 
-@dataclass(frozen=True, slots=True)
-class DemoPlan:
+class DemoPlan(Struct, frozen=True):
     """The options of the user."""
 
     seconds: float

@@ -7,10 +7,11 @@ the file of the format in use is imported, so its libraries may be extras.
 
 import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, cast
+
+from msgspec import Struct
 
 from streamfilter.documents import formats
 from streamfilter.documents.codecs.outline import Outline
@@ -28,8 +29,7 @@ Raises `Unreadable` for bytes that are not such a value, `SchemasAway` if a sche
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(formats.__path__)))
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The input of a format's ``decoder``."""
 
     paths: Sequence[Path] | None  # of the pointers: the rest may be left out. None: decode all

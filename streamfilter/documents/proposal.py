@@ -7,9 +7,11 @@ does not use it.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.documents.codecs.schemas import FRAME_BYTES, is_glue
 from streamfilter.documents.fields.pointers import (
@@ -29,8 +31,7 @@ _ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$
 """Names of id fields. Different values alone are not enough: times and counters differ, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """The proposed format and fields."""
 
     records: int  # how many records were examined, without tombstones
@@ -50,8 +51,7 @@ class Proposal:
         return self.records > 0 and (self.format == "text" or self.text is not None)
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """Statistics of the values at one pointer."""
 
     words: list[int] = field(default_factory=list)

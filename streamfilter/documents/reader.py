@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from streamfilter.documents.codecs.fast_json import FORMATS, Found, Shortcut, shortcut
 from streamfilter.documents.codecs.schemas import (
@@ -145,7 +147,7 @@ class Reader:
         self._recipe: str | None = None
         if not records and format in PLAIN and schemas is None:
             recipe = {"format": format, "text": texts, "id": inside, "values": values,
-                      "empty_text": empty_text, "limits": asdict(self.limits)}  # fmt: skip
+                      "empty_text": empty_text, "limits": to_builtins(self.limits)}  # fmt: skip
             self._recipe = json.dumps(recipe)
         wanted = Wanted(self.paths, depth, schemas, framed, message)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)

@@ -5,8 +5,9 @@ already decoded all fields that pointers name. Rows of a Parquet file come with 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.documents.fields.selecting import DOCUMENT_LIMIT, check_size
@@ -46,8 +47,7 @@ class Row(Record):
         check_size("the row", len(self.value or b""), "bytes", limit, DOCUMENT_LIMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """The values of adjacent rows, column by column, as far as pointers name them."""
 
     named: Mapping[str, Sequence[Any]]

@@ -1,7 +1,8 @@
 """What `release` and `replay` choose, and the record that each sends."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.engine.messages.forwarding import partition_for, size_of
 from streamfilter.engine.ports import Layout, Outgoing
@@ -13,8 +14,7 @@ NO_KEY = "it has no key, and {} is compacted (cleanup.policy)"
 TOO_LARGE = "with our header it is too large for {} (max.message.bytes)"
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """The topics that records are sent to, and how a record is read."""
 
     layout: Layout
@@ -33,8 +33,7 @@ class Surroundings:
         return out if fits else TOO_LARGE.format(out.topic)
 
 
-@dataclass(frozen=True, slots=True)
-class WithheldRelease:
+class WithheldRelease(Struct, frozen=True):
     """Sends withheld records to the unique topic: those with an id, a match, or at one place."""
 
     around: Surroundings
@@ -82,8 +81,7 @@ class WithheldRelease:
         return partition_for(original, inputs=placing if same else 0, outputs=outputs)
 
 
-@dataclass(frozen=True, slots=True)
-class LetterReplay:
+class LetterReplay(Struct, frozen=True):
     """Sends dead letters back to the partition of the input that they came from."""
 
     around: Surroundings

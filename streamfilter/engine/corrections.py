@@ -19,9 +19,10 @@ Memory holds one transaction, and 16 bytes for each run of records that was sent
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Protocol
+
+from msgspec import Struct
 
 from streamfilter.engine.messages.forwarding import size_of
 from streamfilter.engine.ports import (
@@ -82,8 +83,7 @@ class Verb(Protocol):
         """Return the record to send, or why it stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(Struct, frozen=True):
     """A record of the next transaction."""
 
     place: Source  # in the side topic

@@ -6,12 +6,12 @@ A batch is reported after its commit, so that a scrape counts it whole or not at
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import starmap
 from math import nan
 from operator import attrgetter
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.engine.messages.forwarding import Destinations
 from streamfilter.engine.observer import Observer
@@ -35,8 +35,7 @@ _WORST: Mapping[str, Callable[[Iterable[float]], float]] = {
 """RocksDB's properties that are not added up: of all open indexes, the worst counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """One batch that is committed and applied."""
 
     decided: Decided

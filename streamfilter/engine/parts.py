@@ -1,9 +1,10 @@
 """The components of one task: its ports, its rules and its limits, and how its steps end."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from streamfilter.engine.batches.breaker import Breaker
 from streamfilter.engine.batches.inputs import Inputs
@@ -65,8 +66,7 @@ class OutputMaker(Protocol):
         """Note that what was written last is committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
+class BatchLimits(Struct, frozen=True):
     """Limits of a batch and of patience."""
 
     documents: int
@@ -77,8 +77,7 @@ class BatchLimits:
     stuck_seconds: float = 300.0  # without a record, while another consumer gets some
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The components of a task; the filter's steps are in `transactor.py`."""
 
     source: RecordSource

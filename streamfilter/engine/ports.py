@@ -12,11 +12,12 @@ error code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from streamfilter.model import Headers, InputTopic, Positions, Record, Source, noun
+from msgspec import Struct
+
+from streamfilter.model import Headers, InputTopic, Positions, Record, Source
 from streamfilter.stops import ExitCode, Fenced, Refused, Stop, Temporary
 
 T = TypeVar("T")
@@ -88,8 +89,7 @@ def as_stop(error: LogError) -> Stop:
     return Stop(str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(Struct, frozen=True):
     """The records that a broker refused, according to delivery reports."""
 
     numbers: tuple[int, ...]  # in the order of producing; the transaction's first is 0
@@ -100,8 +100,7 @@ class Blame:
     for_time: bool = False  # True: the timestamps were refused
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(Struct, frozen=True):
     """Changes of this process's tasks after the previous poll of the membership."""
 
     gained: frozenset[int] = frozenset()  # assigned, perhaps again: each starts over
@@ -117,8 +116,7 @@ class Moves:
         return Moves(self.gained.intersection(real), self.gone.intersection(real), self.lost)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """Our current place in the group, as the transaction sends it."""
 
     generation: int
@@ -144,8 +142,7 @@ class Membership(Protocol):
         """Leave the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How many partitions the topics have (never fewer), and which task reads which."""
 
     inputs: int
@@ -173,16 +170,14 @@ class Layout:
         return self.partitions if self.whole else (task,)
 
 
-@dataclass(frozen=True, slots=True)
-class Watermarks:
+class Watermarks(Struct, frozen=True):
     """The changelog partition: first offset, and the offset after the last record or marker."""
 
     start: int
     end: int  # read uncommitted, so that an open transaction does not lower it
 
 
-@noun()
-class Entry:
+class Entry(Struct, frozen=True):
     """One committed record of the changelog."""
 
     offset: int
@@ -208,8 +203,7 @@ class ChangelogReader(Protocol):
         """Release the connection."""
 
 
-@noun()
-class Outgoing:
+class Outgoing(Struct, frozen=True):
     """One record to produce; the engine always chooses its partition."""
 
     topic: str

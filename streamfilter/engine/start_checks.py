@@ -13,8 +13,9 @@ confirms that the positions are right.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.ports import Watermarks
@@ -27,8 +28,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """The names that the messages use."""
 
     group: str
@@ -73,8 +73,7 @@ _DIRECTORY_OR_CHANGELOG = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """The positions at which a task goes on."""
 
     positions: Positions

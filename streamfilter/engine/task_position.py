@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.engine.messages.changelog import BatchRecord
 from streamfilter.index.ages import Ages
@@ -12,8 +14,7 @@ from streamfilter.matching.blocking.retention import EVERYTHING, Extent
 from streamfilter.model import Positions, Record, Span
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPosition:
+class TaskPosition(Struct, frozen=True):
     """The position of one task. A new producer begins with a new one."""
 
     positions: Positions  # next offset to take, for every input partition

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.engine.batches.pace import Patience, Share
 from streamfilter.engine.batches.refusals import Item, place_of
@@ -29,8 +30,7 @@ during that gets CONCURRENT_TRANSACTIONS, and librdkafka then sleeps for at leas
 WHOLE_SECONDS = 3_600.0  # a transaction commits what it moved; once in this time, all
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """The content of one transaction."""
 
     positions: Positions  # the next offset of every input partition after it

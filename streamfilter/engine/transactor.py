@@ -26,8 +26,10 @@ same call. Any other error is raised: it needs a new producer, which starts over
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.engine.batches.micro_batches import Ahead, Intake, in_order
@@ -61,8 +63,7 @@ past those before it; this is for an idle input. Otherwise retention, once it ha
 judged records, would seem to have removed unread ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Owed:
+class _Owed(Struct, frozen=True):
     """Step 13 of a committed transaction."""
 
     changes: Changes

@@ -20,10 +20,10 @@ are closer than two records of one customer. The share then comes out too low.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
+from msgspec import Struct, field
 
 from streamfilter.entities.joined import SEPARATOR
 from streamfilter.index.protocol import Documents, Index
@@ -37,8 +37,7 @@ RANDOM_MAX = 64  # most random pairs of a batch; each costs a read from the inde
 GOLDEN = (sqrt(5) - 1) / 2
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """Differences of the held-out field, kept as sums so that pools can be added."""
 
     pairs: int = 0
@@ -69,8 +68,7 @@ class Pool:
         return spread / (self.pairs - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOut(Struct, frozen=True):
     """The three pools of one batch, or of a whole run."""
 
     matched: Pool = field(default_factory=Pool)  # near-duplicates and their best matches

@@ -19,10 +19,11 @@ So is a placeholder, such as ``1900-01-01``: it would make strangers alike.
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from itertools import combinations
+
+from msgspec import Struct
 
 from streamfilter.cleaning.folds import folded
 from streamfilter.entities.lists import (
@@ -220,8 +221,7 @@ def _full_names(value: str) -> str:
     return " ".join(sorted(FULL_NAMES.get(word, word) for word in value.split()))
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """How the values of a field are read and found."""
 
     normalise: Callable[[str], str]

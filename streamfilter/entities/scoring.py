@@ -26,11 +26,11 @@ The similarity of two records is their score divided by the highest possible sco
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache, partial
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.entities.joined import split_fields
@@ -85,8 +85,7 @@ EXTRA_WORD = 5.0  # points that each word costs that only one of two names has
 ONE_WORD = 70.0  # most points if one name has a single word, and the other has more
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRules:
+class FieldRules(Struct, frozen=True):
     """How the fields of two records become their similarity."""
 
     kinds: tuple[str, ...]  # the kind of each field, as the scheme names it (`kinds.KINDS`)
@@ -126,8 +125,7 @@ def compare_records(left: Sequence[bytes], right: Sequence[bytes], rules: FieldR
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RecordColumns:
+class RecordColumns(Struct, frozen=True):
     """The fields of some records, one list of values for each."""
 
     fields: Sequence[Sequence[str]]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, cast
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from streamfilter.assembly import crew_for, policy_for, sketcher_for
 from streamfilter.collection.clusters import CLUSTERS, Cluster
@@ -35,8 +37,7 @@ PAIR_COLUMNS = {"id": str, "other": str, "similarity": float, "same_text": bool,
 """Columns of a table of pairs, as `Pair` names them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(Struct, frozen=True):
     """The result: pairs, clusters and counts."""
 
     documents: int
@@ -47,7 +48,7 @@ class Discovery:
     kind: str
 
     def as_json(self) -> dict[str, Any]:
-        fields = asdict(self)
+        fields = to_builtins(self)
         for pair in fields["pairs"]:
             if not pair["same_field"]:
                 del pair["same_field"]

@@ -14,11 +14,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.config.settings.process import BatchSection
 from streamfilter.files.formats.protocol import Input, Stretch, continued
@@ -82,8 +83,7 @@ logger = logging.getLogger("streamfilter.filter")
 STRETCH_GROWTH = 4  # after a batch that ended early, the next takes at most so many times more
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """One run over its inputs."""
 
     batch: BatchSection

@@ -4,9 +4,10 @@ A truth file has tab-separated columns ``id_a  id_b  jaccard  …``, plain or pa
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.assembly import policy_for, reader_for, sketcher_for
 from streamfilter.config.configuration import Config
@@ -43,8 +44,7 @@ def run_now(
         return read_run(inputs, config, unique=unique, duplicates=duplicates, dead_letter=dead)
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """The answer of `evaluate`: the verdicts of a run, and the pairs of a sample by brute force."""
 
     report: Report

@@ -6,13 +6,14 @@ The kept records are written in the format of the input.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from glob import escape, glob, has_magic
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
 from typing import cast
+
+from msgspec import Struct
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
@@ -257,8 +258,7 @@ def documents_of(
                         rejected(record, reading)
 
 
-@dataclass(slots=True)
-class SeedFile:
+class SeedFile(Struct):
     """A file as a seed of a service's index, which is read again at each start of the task."""
 
     path: str

@@ -11,9 +11,11 @@ document, not necessarily to each other.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
@@ -31,8 +33,7 @@ from streamfilter.stops import ExitCode, Stop, Temporary
 KEEPS = ("first", "longest")  # values of the option: the member of a group that is kept
 
 
-@dataclass(slots=True)
-class _Groups:
+class _Groups(Struct):
     """The groups of a finished run with more than one member."""
 
     first_of: dict[Source, Source] = field(default_factory=dict)  # of each member

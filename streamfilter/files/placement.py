@@ -1,6 +1,6 @@
 """Placement: the only code that acts on a verdict, for records of files."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from streamfilter.documents.rows import place_of
 from streamfilter.files.outputs import Outputs
@@ -12,8 +12,7 @@ from streamfilter.model import OUTPUTS, Decision, ErrorCode, Malformed, Record, 
 from streamfilter.stops import BrokenInput
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Writes each record to exactly one place, and counts it by its verdict."""
 
     outputs: Outputs

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for, sketcher_for
 from streamfilter.config.configuration import Config
@@ -22,8 +23,7 @@ from streamfilter.stops import ExitCode, Stop
 from streamfilter.workers.preparing import Preparing
 
 
-@dataclass(frozen=True, slots=True)
-class FileRun:
+class FileRun(Struct, frozen=True):
     """The inputs and outputs of a run."""
 
     inputs: Sequence[str]

@@ -8,8 +8,9 @@ one, so it is refused.
 """
 
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 from streamfilter.index.directory.lock_and_marker import write_whole
 from streamfilter.index.errors import file_errors
@@ -20,8 +21,7 @@ FILE = "sources.json"
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """One input, as far as it was read by runs that were not killed."""
 
     name: str
@@ -73,7 +73,7 @@ class Sources:
     def _write(self) -> None:
         if self._path is None:
             return
-        table = {"version": VERSION, "sources": [asdict(known) for known in self._known]}
+        table = {"version": VERSION, "sources": [to_builtins(known) for known in self._known]}
         with file_errors(self._path):
             write_whole(self._path, [json.dumps(table, ensure_ascii=False, indent=1).encode()])
 

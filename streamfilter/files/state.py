@@ -16,9 +16,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.assembly import index_for, retention_for
 from streamfilter.collection.identity import wanted_identity
@@ -36,8 +38,7 @@ logger = logging.getLogger("streamfilter.filter")
 UNFINISHED, RUN = "unfinished", "run.json"
 
 
-@dataclass(frozen=True, slots=True)
-class BegunRun:
+class BegunRun(Struct, frozen=True):
     """The identity of a run."""
 
     inputs: Sequence[str]  # names of the inputs in the index
@@ -117,8 +118,7 @@ to the version of streamfilter that made it); or
     2. reset: delete this directory; everything counts as new"""
 
 
-@dataclass(slots=True)
-class OpenState:
+class OpenState(Struct):
     """An open index, and the data of its run."""
 
     index: Index

@@ -1,8 +1,9 @@
 """Counts of a run over files: every record counts once, by the output that it went to."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from streamfilter.model import OUTPUTS, ErrorCode, Reason, Verdict
 from streamfilter.stops import BrokenInput
@@ -26,8 +27,7 @@ def no_documents(path: str) -> BrokenInput:
     )
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(Struct):
     """Counts of one run."""
 
     lines: int = 0

@@ -15,9 +15,9 @@ offsets 10, 11 and 14 of the span (10, 20), with the horizons 5, 5, 6 and the ti
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.index.errors import FormatError
 from streamfilter.model import BatchMark, Span
@@ -28,8 +28,7 @@ _MORE = np.uint8(0x80)  # set in each byte of a number but its last
 _GROUPS_MAX = 9  # seven bits each: whatever a signed column holds that is not negative
 
 
-@dataclass(frozen=True, slots=True)
-class Ages:
+class Ages(Struct, frozen=True):
     """The documents of a batch in the order of judgement; each column is (n,)."""
 
     partitions: I64

@@ -13,15 +13,14 @@ have the same key:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.similarity.columns import I64, Flags, slices
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """The buckets of keys of one length."""
 
     depth: int  # how many steps longer than the shortest keys (`index.bands.bucket_overflow`)

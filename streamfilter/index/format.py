@@ -18,10 +18,11 @@ Whole columns are packed and unpacked at once, not field by field, because Pytho
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.index.errors import FormatError
@@ -240,8 +241,7 @@ def _decoded_ids(ids: list[bytes]) -> list[str]:
         raise FormatError("a document's id is not UTF-8") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
+class Lists(Struct, frozen=True):
     """Many buckets as columns: bucket i lists the next ``counts[i]`` of ``ordinals``."""
 
     counts: I64
@@ -350,8 +350,7 @@ def id_keys(names: Sequence[Sequence[bytes]], ordinals: Sequence[int]) -> list[b
     return [name + ordinal.to_bytes(8, "big") for theirs, ordinal in each for name in theirs]
 
 
-@dataclass(slots=True)
-class Entries:
+class Entries(Struct):
     """Puts and deletes of one atomic write, by family; rising order of keys is fastest."""
 
     keys: dict[str, list[bytes]] = field(default_factory=dict)

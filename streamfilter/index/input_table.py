@@ -19,8 +19,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from streamfilter.index.errors import FormatError
 from streamfilter.model import SEEDS_FROM, InputTopic, Origins, Record
@@ -33,8 +35,7 @@ SEED_NAME_BYTES_MAX = 400  # as JSON, so that a header with all seeds fits into 
 Spot = tuple[str, int]  # a topic and one of its partitions; a seed's name and its number
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
+class Seed(Struct, frozen=True):
     """One input of `streamfilter seed`, and how far it was read."""
 
     name: str
@@ -44,8 +45,7 @@ class Seed:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Consecutive records of one seed or several."""
 
     records: Sequence[Record]  # their sources need the seed's name as topic, and the right offsets
@@ -53,8 +53,7 @@ class Piece:
     digest: str = ""  # of everything before the only end; empty: none
 
 
-@dataclass(frozen=True, slots=True)
-class InputTable:
+class InputTable(Struct, frozen=True):
     """The partitions in the order of their numbers, as runs of one topic's next partitions."""
 
     runs: tuple[InputTopic, ...] = ()

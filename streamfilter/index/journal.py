@@ -7,10 +7,11 @@ that bytes sort like numbers, and little-endian in values.
 
 import struct
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.progress import Progress
@@ -36,8 +37,7 @@ def fact_key(name: str) -> bytes:
     return b"fact:" + name.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredProgress:
+class StoredProgress(Struct, frozen=True):
     """Progress, and numbers that are cheaper to store than to count."""
 
     progress: Progress = field(default_factory=Progress)

@@ -2,9 +2,10 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from streamfilter.index.errors import IndexRefused
 from streamfilter.index.format import BUCKET_CAP, Entries
@@ -37,8 +38,7 @@ class MemoryIndex(RocksIndex):
         raise IndexRefused("an index in memory has no files to copy")
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
+class _Family(Struct, frozen=True):
     rows: dict[bytes, bytes] = field(default_factory=dict)
     _names: list[bytes] = field(default_factory=list)  # the keys of the rows; they rise
     _fresh: list[bytes] = field(default_factory=list)  # keys that are not among them yet

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.index.ages import Ages
 from streamfilter.model import BatchMark, Positions, Span
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
     from streamfilter.matching.blocking.retention import Extent
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """The position of an index, stored in the same WriteBatch as the entries it describes."""
 
     changelog_offset: int = -1  # of the last applied record; -1 before it (always, for files)

@@ -14,11 +14,12 @@ byte for byte the index that one would have built by starting with the oldest wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.index.bucket_levels import Level
@@ -35,8 +36,7 @@ FAINT_BELOW = 4
 slots each) with probability .73, and one of 4 bands with .82."""
 
 
-@dataclass(frozen=True, slots=True)
-class Documents:
+class Documents(Struct, frozen=True):
     """The stored data of n documents, as columns; row i is one document."""
 
     ordinals: I64  # (n,) place in the order of judgement
@@ -58,8 +58,7 @@ class Documents:
         return Documents(self.ordinals[rows], ids, *record, times, contents)
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(Struct, frozen=True):
     """The answer of a probe: for n documents and c key columns, each bucket's ordinals in order.
 
     Two documents, two columns. Document 0 has the keys A and B, document 1 has the keys A and C.
@@ -132,8 +131,7 @@ class Buckets:
         return Buckets(self.counts[rows], self.starts[rows], self.pool, self.overflows[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Struct, frozen=True):
     """Pairs of a document of a batch and a stored document with exactly the same text."""
 
     rows: I64  # (p,) rows of the batch
@@ -148,8 +146,7 @@ class Copies:
         return Level(0, cells, np.cumsum(counts) - counts, counts, self.ordinals[order], none)
 
 
-@dataclass(frozen=True, slots=True)
-class Additions:
+class Additions(Struct, frozen=True):
     """New documents for the index."""
 
     documents: Documents
@@ -174,8 +171,7 @@ class Additions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Removals:
+class Removals(Struct, frozen=True):
     """Documents to remove from the index."""
 
     ordinals: I64  # (n,) distinct; an ordinal that is not stored is ignored
@@ -191,8 +187,7 @@ class Removals:
         return Removals(*columns, names, self.always)
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """One atomic write: what a batch adds and removes, its mark(s), and the new progress.
 
     Removals are applied before additions. A forgotten ordinal is never reused. The number of a
@@ -209,8 +204,7 @@ class Changes:
     with it, whatever its number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """Counts of one write, for the metrics: the core itself measures nothing."""
 
     documents: int = 0  # documents added (a known ordinal adds nothing and is not counted)
@@ -222,8 +216,7 @@ class Applied:
     expired: int = 0  # documents that the horizon has passed
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """The disk usage of an index, and its own figures."""
 
     index: int

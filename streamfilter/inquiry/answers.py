@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from streamfilter.inquiry.indexes import AskedDocument, OpenIndex, Question, opened, unknown
 from streamfilter.matching.explanation import Explanation, beside, explain
@@ -24,8 +25,7 @@ SHOWN_CANDIDATES = 12
 SAME = {"same_text": "same text", "same_field": "same field"}
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """The near-duplicates of a document in the indexes of a state directory."""
 
     fields: dict[str, Any]
@@ -112,8 +112,7 @@ def _numbers(finding: Finding) -> dict[str, object]:
     return fields if contained is None else fields | {"containment": contained}
 
 
-@dataclass(frozen=True, slots=True)
-class Explanations:
+class Explanations(Struct, frozen=True):
     """Each step of one document's verdict, in each index that knows the document."""
 
     fields: Sequence[dict[str, Any]]
@@ -160,7 +159,9 @@ def _explained(about: Question, text: str | None, against: str | None) -> dict[s
         **before,
     )
     dropped = None if text is None else index.sketcher.boilerplate_in(text)
-    taken = {} if dropped is None else {"boilerplate": asdict(dropped) | {"said": str(dropped)}}
+    taken = {}
+    if dropped is not None:
+        taken = {"boilerplate": to_builtins(dropped) | {"said": str(dropped)}}
     return {
         "index": str(index.path),
         "normalised": None if text is None else index.sketcher.normalise(text).decode(),
@@ -171,7 +172,7 @@ def _explained(about: Question, text: str | None, against: str | None) -> dict[s
         "shingles": found.shingles,
         "sample": found.sample,
         "bands": found.columns,
-        "buckets_hit": [asdict(bucket) for bucket in found.buckets],
+        "buckets_hit": [to_builtins(bucket) for bucket in found.buckets],
         "candidates": [_candidate(index, each) for each in found.candidates],
         **as_verdict(found),
         **({} if against is None else {"against": _against(about, against)}),

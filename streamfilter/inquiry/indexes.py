@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.assembly import sketcher_for
 from streamfilter.documents.fields.pointers import Unreadable
@@ -30,8 +30,7 @@ from streamfilter.similarity.text.boilerplate import TableError
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
 
 
-@dataclass(frozen=True, slots=True)
-class AskedDocument:
+class AskedDocument(Struct, frozen=True):
     """The document that is asked about: a text with its scope, or the id of a stored one."""
 
     text: str | None
@@ -82,8 +81,7 @@ class AskedDocument:
         return f"write POINTER=VALUE, with one of {', '.join(scheme.pointers)}"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenIndex:
+class OpenIndex(Struct, frozen=True):
     """One index of a state directory, open to be read."""
 
     path: Path
@@ -99,8 +97,7 @@ class OpenIndex:
         return self.view.fetch(np.array(ordinals[:1], np.int64)) if ordinals else None
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """The document that is asked about, as one index sees it."""
 
     index: OpenIndex
@@ -159,7 +156,7 @@ def _opened(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
     from streamfilter.files.sources import FILE, Sources  # `check` needs none of that room
 
     known = json.loads(view.fact("policy") or b"{}")
-    names = {field.name for field in fields(MatchPolicy)} & known.keys()
+    names = {*MatchPolicy.__struct_fields__} & known.keys()
     settings = {name: known[name] for name in names}
     if threshold is not None:
         settings["threshold"] = threshold

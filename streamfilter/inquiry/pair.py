@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, to_builtins
 
 from streamfilter.assembly import policy_for, reader_for, sketcher_for
 from streamfilter.config.configuration import Config
@@ -26,8 +26,7 @@ from streamfilter.similarity.statistics.shape import Shape
 from streamfilter.similarity.text.normalisation import Normaliser
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """How similar two texts are under a scheme: all numbers of the filter, and the exact ones.
 
     Jaccard and containment are computed on the whole sets. The estimate, its interval and the
@@ -83,8 +82,7 @@ def compare(
 WORDS_MAX = 400  # of each text: finding what differs takes the square of it
 
 
-@dataclass(frozen=True, slots=True)
-class PairReport:
+class PairReport(Struct, frozen=True):
     """The comparison of two texts, A and B, or of two records."""
 
     scheme: Scheme
@@ -115,8 +113,8 @@ class PairReport:
         return cls(scheme, pair, found, prepared, taken)
 
     def as_json(self) -> dict[str, Any]:
-        fields = {} if self.found is None else asdict(self.found)
-        other, taken = self.pair.beside.other, {n: asdict(d) for n, d in self.dropped.items()}
+        fields = {} if self.found is None else to_builtins(self.found)
+        other, taken = self.pair.beside.other, {n: to_builtins(d) for n, d in self.dropped.items()}
         return {
             **{name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()},
             "similarity": other.finding.similarity,

@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
@@ -17,8 +18,7 @@ from streamfilter.stops import ExitCode, Stop, counted
 SHOWN = 20  # most verdicts on one id that are shown, the newest ones
 
 
-@dataclass(slots=True)
-class Withheld:
+class Withheld(Struct):
     """The verdicts by which the documents with one id were withheld, as far as was looked."""
 
     id: str

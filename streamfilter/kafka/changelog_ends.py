@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.messages.changelog import decode_batch
@@ -29,8 +30,7 @@ from streamfilter.stops import ConfigError, Problem
 UNKNOWN_INDEX = "?"  # of a changelog that lost its beginning
 
 
-@dataclass(frozen=True, slots=True)
-class ChangelogEnd:
+class ChangelogEnd(Struct, frozen=True):
     """The end of a changelog."""
 
     last: int  # offset of the last record

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
@@ -37,8 +37,7 @@ AGAIN = "run it again for the rest: nothing is sent twice"
 MakeVerb = Callable[[Surroundings], Verb]
 
 
-@dataclass(frozen=True, slots=True)
-class SideTopic:
+class SideTopic(Struct, frozen=True):
     """Implements `corrections.SideLog`."""
 
     admin: AdminClient

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from msgspec.structs import replace
 
 from streamfilter.assembly import sketcher_for
 from streamfilter.cluster.edge import Edge, OneEdge

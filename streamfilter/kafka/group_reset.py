@@ -16,11 +16,11 @@ that starts in between finds one of these states. Brokers refuse to delete a gro
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.messages.changelog_header import HEADER, decode_header, kind_of
@@ -36,8 +36,7 @@ from streamfilter.stops import ConfigError, Problem, counted
 GONE_SECONDS, LOOK_AGAIN_SECONDS = 30.0, 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The group's state that `reset` would remove."""
 
     members: tuple[str, ...]

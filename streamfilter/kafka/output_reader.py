@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.inputs import Inputs
@@ -40,8 +40,7 @@ from streamfilter.stops import ConfigError, Problem, Temporary, counted
 _TOOK = "if this group took it over before, remove input.take_over"
 
 
-@dataclass(frozen=True, slots=True)
-class OldState:
+class OldState(Struct, frozen=True):
     """How the old group stands."""
 
     changelog: str
@@ -66,8 +65,7 @@ def settled(config: Config, admin: AdminClient, topic: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OldGroup:
+class OldGroup(Struct, frozen=True):
     """The group that is to be taken over."""
 
     config: Config  # of the new group
@@ -278,8 +276,7 @@ def _ids_in(texts: Mapping[Spot, str]) -> dict[str, str]:
     return {topic: text for (topic, _), text in texts.items() if text.startswith(INPUT_PREFIX)}
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaPredecessor:
+class KafkaPredecessor(Struct, frozen=True):
     """`streamfilter.engine.ports.Predecessor`."""
 
     taking: TakeOver
@@ -329,8 +326,7 @@ class KafkaPredecessor:
         return Outgoing(self.taking.found.changelog, 0, None, value)
 
 
-@dataclass(slots=True)
-class TakeOver:
+class TakeOver(Struct):
     """What `lifecycle/take_over.py` has prepared."""
 
     old: OldGroup

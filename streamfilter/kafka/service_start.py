@@ -8,12 +8,13 @@ rights that the user needs.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct, field
 
 from streamfilter.assembly import backups_for, crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.checks import announced
@@ -119,7 +120,7 @@ def serve(
         try:
             take_over = before(start)
             factory = task_factory(config, health, metrics, showcase, start, role)
-            factory = replace(factory, take_over=take_over)
+            factory = dataclasses.replace(factory, take_over=take_over)
             if role != JUDGE:  # which writes no output
                 admin, found = factory.admin, factory.topics
                 for warning in start.patiently(lambda: warnings_of_outputs(config, admin, found)):
@@ -144,8 +145,7 @@ class StoppedEarly(Exception):
     """The process must stop before the service has started."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Waits up to ``kafka.start_timeout`` for a cluster that does not answer yet."""
 
     config: Config

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
 
 from streamfilter.assembly import (
     IndexDirectory,

@@ -6,9 +6,9 @@ index and changes nothing. It needs only the prepared batch. The caller acts on 
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from streamfilter.index.ages import Ages
 from streamfilter.index.format import name_of
@@ -29,8 +29,7 @@ from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """How the documents of one index are judged."""
 
     policy: MatchPolicy
@@ -38,8 +37,7 @@ class Rules:
     trusted: bool = False  # whether new documents are remembered as they are (`seed --trust`)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A batch that was read and sketched. Only records that are no documents keep their reading."""
 
     records: Sequence[Record]
@@ -49,7 +47,7 @@ class Prepared:
     sketches: Sketches | None  # None if there are no documents to judge
     scopes: Mapping[int, bytes] = field(default_factory=dict)
     """The scope in which a row of ``others`` forgets; a row without one forgets in all scopes."""
-    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+    seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of preparation by stage; they may overlap with the commit of the batch before."""
 
     @property
@@ -104,8 +102,7 @@ def scopes_of(others: Mapping[int, Unjudged | Malformed], sketcher: Sketcher) ->
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """A batch with an outcome for every record."""
 
     prepared: Prepared

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.index.bands.bucket_overflow import DEPTH
 from streamfilter.index.bucket_levels import Level
@@ -33,8 +34,7 @@ from streamfilter.stops import counted
 NOWHERE: Locate = Origins().locate  # a source without a topic
 
 
-@dataclass(frozen=True, slots=True)
-class SharedBucket:
+class SharedBucket(Struct, frozen=True):
     """A key of the document that earlier documents have, too."""
 
     band: int  # number of the column from 0; the last one is the fingerprint of the whole text
@@ -44,8 +44,7 @@ class SharedBucket:
     longer: int = 0  # documents found under longer keys, which are used because the bucket is full
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """All steps of one verdict."""
 
     shingles: int  # distinct shingles of the text; 0: shorter than one shingle
@@ -199,8 +198,7 @@ def _reason(
     return f"{reason}; {missing} more are no longer in the index" if missing else reason
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """The comparison of a document with a stored one, whether or not they share a key."""
 
     other: Candidate
@@ -237,8 +235,7 @@ def beside(
     return Beside(replace(other, finding=unmet), why)
 
 
-@dataclass(frozen=True, slots=True)
-class PairExplanation:
+class PairExplanation(Struct, frozen=True):
     """The filter's verdict on a text that arrives after one other text."""
 
     remembered: bool  # whether the first text is long enough to enter the index

@@ -5,9 +5,9 @@ lookup, also from one that was made elsewhere, or joined from several.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.entities.held_out import partners_in
 from streamfilter.index.protocol import Buckets, Documents, Index
@@ -22,8 +22,7 @@ from streamfilter.similarity.columns import I64, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """What the index has for a batch of n documents."""
 
     new: bool  # whether they are new; those read again are no candidates of each other

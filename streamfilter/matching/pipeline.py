@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
@@ -60,16 +61,14 @@ over one text, depend on each other in a chain. Judging all of those in each rou
 that grows with the square of the batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The records of a batch, split into new ones and ones that were judged before."""
 
     new: list[Record]
     reread: list[Record]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """The documents of one micro-batch in the order of judgement (partition, offset)."""
 
     ids: Sequence[str]
@@ -91,8 +90,7 @@ class Batch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """The outcome of a micro-batch: a decision per document, and what the index should add."""
 
     decisions: list[Decision]

@@ -6,10 +6,11 @@ candidate is compared, ``max_candidates`` does not apply, and each candidate has
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import isnan
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.entities.scoring import field_points
 from streamfilter.index.bands.buckets import copies
@@ -24,8 +25,7 @@ from streamfilter.similarity.columns import I64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One earlier document that shares a key with the document searched for, and its result."""
 
     ordinal: int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Applied
@@ -28,8 +28,7 @@ from streamfilter.model import (
 Values = NDArray[np.float64]
 
 
-@dataclass(slots=True)
-class BatchReport:
+class BatchReport(Struct):
     """The counts of one committed batch; the metrics add them all at once."""
 
     verdicts: dict[Verdict, int]
@@ -80,8 +79,7 @@ class BatchReport:
             self.wrong += outcome.p_false_positive
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSpan:
+class BatchSpan(Struct, frozen=True):
     """What is sent of one committed batch with an `otel.endpoint`."""
 
     ended: float  # Unix seconds

@@ -4,9 +4,10 @@ These are estimates for planning. All measured figures of the package are in thi
 check them against the saved runs (`tests/bench_runs`) and against the bytes that are written.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from math import isnan, nan
+
+from msgspec import Struct
 
 from streamfilter.index.bands.bloom_filter import pass_rate_of, passing
 from streamfilter.index.rocks.options import MIB, RECENT_BYTES, Memory
@@ -43,8 +44,7 @@ TELLING = 0.01
 """Least share of the retention that must have passed before the final size is estimated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """Needs of an index that remembers as many documents as it ever will."""
 
     documents: int

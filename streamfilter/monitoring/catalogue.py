@@ -4,10 +4,11 @@ All series exist from the start, because ``rate`` misses the first error of a co
 with it. No other series can appear, so the number of series is fixed.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
+
+from msgspec import Struct
 
 from streamfilter.model import ErrorCode, Reason, Verdict
 from streamfilter.process.health import Cause, State
@@ -88,8 +89,7 @@ class MetricKind(StrEnum):
     INFO = "info"  # a gauge that is always 1; its labels are the information
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One metric; ``values`` are all values of its single label, or empty."""
 
     kind: MetricKind

@@ -12,10 +12,10 @@ does (its issue 5301). The whole process then stays in standby, and nothing is p
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 INTERVAL_MS = 5_000
 SILENT_SECONDS = 20.0
@@ -77,8 +77,7 @@ class _Report(msgspec.Struct):
     topics: dict[str, _Topic] = {}
 
 
-@dataclass(slots=True)
-class _Client:
+class _Client(Struct):
     """One client's last report."""
 
     seconds: float = 0.0

@@ -6,8 +6,9 @@ Matplotlib draws it, so the formats are SVG, PNG and PDF. The same numbers give 
 import io
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.monitoring.colours import SERIES
 from streamfilter.stops import of_extra
@@ -35,16 +36,14 @@ def require_matplotlib() -> None:
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """A curve: (similarity, probability) points, both in [0, 1], in rising order."""
 
     label: str
     points: Sequence[Point]
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
+class Dot(Struct, frozen=True):
     """A measured share with its interval."""
 
     x: float
@@ -53,8 +52,7 @@ class Dot:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Dots:
+class Dots(Struct, frozen=True):
     """Measurements that belong together."""
 
     label: str

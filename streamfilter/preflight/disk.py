@@ -5,8 +5,9 @@ They change nothing: no directory is created, no database opened, no lock taken.
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.index.directory.identity import differences, mismatch

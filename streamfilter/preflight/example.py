@@ -7,10 +7,11 @@ most telling habit first. A person reads the reason and may choose another one.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from statistics import median
 from typing import TypeVar
+
+from msgspec import Struct
 
 from streamfilter.cleaning.masks import MASKS
 
@@ -34,8 +35,7 @@ T = TypeVar("T")
 Rule = Callable[[Sequence[str]], str]  # returns why an example fits *texts*, or nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """An example that fits."""
 
     name: str

@@ -4,7 +4,8 @@ It needs a view of each index: its database is opened read-only, beside a proces
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.settings.types import format_size
@@ -18,8 +19,7 @@ from streamfilter.preflight.disk import KEY
 from streamfilter.stops import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """The filters of one index, as `run` will hold them."""
 
     index: str

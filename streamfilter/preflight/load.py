@@ -8,16 +8,16 @@ Example: 20,000 documents a second of 1 kB take 1.8 cores of one process, which 
 one. Edges take 1.7 cores, so there are three of them. The judge is busy for .8 of its time.
 """
 
-from dataclasses import asdict, dataclass
 from math import ceil
+
+from msgspec import Struct, to_builtins
 
 from streamfilter.monitoring.capacity import FRAME_BYTES
 from streamfilter.similarity.statistics.shape import Shape
 from streamfilter.stops import counted
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """Processor time of a document, in microseconds."""
 
     alone: float  # one process that does everything, all threads
@@ -44,7 +44,7 @@ BYTES_OF_A_SHINGLE = 6  # bytes of English text for each shingle of words
 def costs_of(size: float) -> Costs:
     (small, low), (large, high) = COSTS.items()
     share = max(0.0, (size - small) / (large - small))
-    before, after = asdict(low), asdict(high)
+    before, after = to_builtins(low), to_builtins(high)
     return Costs(**{name: before[name] + share * (after[name] - before[name]) for name in before})
 
 
@@ -53,8 +53,7 @@ def judged_a_second(costs: Costs) -> float:
     return BATCH / (BATCH * costs.judge / 1e6 + COMMIT_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadPlan:
+class LoadPlan(Struct, frozen=True):
     """A load, and what each step needs for it."""
 
     rate: float  # documents a second

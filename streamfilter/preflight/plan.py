@@ -1,10 +1,10 @@
 """What a shape of keys finds and costs: the answer of `plan`, before anything is built."""
 
-from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
 
 import numpy as np
+from msgspec import Struct, to_builtins
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.settings.types import format_duration, format_size
@@ -29,8 +29,7 @@ SAMPLE_RECORDS = 2_000
 FLOOR = 1e-6  # all pairs that share a shingle
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeCounts:
+class ShapeCounts(Struct, frozen=True):
     """The expected results of a shape on all pairs of a sample, by their exact similarities."""
 
     documents: int
@@ -66,8 +65,7 @@ def count_sample(shape: Shape, threshold: float, path: str, config: Config) -> S
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ShapePlan:
+class ShapePlan(Struct, frozen=True):
     """A shape, what it finds, and how large an index of it becomes."""
 
     shape: Shape
@@ -84,19 +82,19 @@ class ShapePlan:
 
     def as_json(self) -> dict[str, object]:
         shape, seen, takes = self.shape, self.seen, self.capacity
-        memory = asdict(takes) | {"restore": takes.restore.total_seconds()} if takes else {}
+        memory = to_builtins(takes) | {"restore": takes.restore.total_seconds()} if takes else {}
         return {
-            **asdict(shape),
+            **to_builtins(shape),
             "threshold": self.threshold,
             "recall_at_threshold": shape.probability(self.threshold),
             "assumed": "similarities spread evenly" if seen is None else None,
             "false_negatives": seen.missed if seen else shape.false_negatives(self.threshold),
             "false_positives": seen.extra if seen else shape.false_positives(self.threshold),
-            **({"sample": asdict(seen)} if seen else {}),
+            **({"sample": to_builtins(seen)} if seen else {}),
             "bytes_per_million_documents": shape.bytes_per_document() * 1_000_000,
             "curve": [{"similarity": s, "candidate_probability": p} for s, p in shape.curve()],
             **({"memory": memory} if takes else {}),
-            **({"load": asdict(self.load)} if self.load else {}),
+            **({"load": to_builtins(self.load)} if self.load else {}),
         }
 
     def as_text(self) -> str:

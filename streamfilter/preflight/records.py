@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.assembly import decoder_of_all, reader_for
 from streamfilter.config import boilerplate
@@ -154,8 +155,7 @@ def texts_of_topic(
         advanced(len(block))
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A record, and how it was read."""
 
     record: Record
@@ -219,8 +219,7 @@ class Seen:
         return f"\n    it has {names}{', …' if len(self.root) > SHOWN_FIELDS else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """Some records, as the configuration reads them."""
 
     config: Config

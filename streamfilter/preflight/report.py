@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from streamfilter.assembly import policy_for, reader_for, retention_for, telemetry_for
 from streamfilter.backup.targets import probe, store_at
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
     from streamfilter.kafka.brokers.topics import Topics
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """The offsets of one partition of the changelog."""
 
     changelog: str
@@ -95,16 +96,17 @@ _JUDGES = ("input", "index.scope_field", "similarity", "verify")
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 
 
-@dataclass(frozen=True, slots=True)
-class RightsAsked:
+class RightsAsked(Struct, frozen=True):
     """Whose rights are checked."""
 
     roles: tuple[str | None, ...] = (None,)
     principal: str | None = None  # None: the user of kafka.common
 
 
-@dataclass(slots=True)
-class Preflight:
+UNASKED = RightsAsked()
+
+
+class Preflight(Struct):
     """The findings of all checks."""
 
     config: Config
@@ -134,9 +136,9 @@ class Preflight:
             "ok": not self.wrong,
             "connected": self.connected,
             "created": self.made,
-            "problems": [asdict(problem) for problem in self._with_commands()],
-            "changelog": [asdict(each) for each in self.kept],
-            "filters": [asdict(each) for each in self.filters],
+            "problems": [to_builtins(problem) for problem in self._with_commands()],
+            "changelog": [to_builtins(each) for each in self.kept],
+            "filters": [to_builtins(each) for each in self.filters],
         }
         if not self.wrong:
             scheme = self.config.scheme()
@@ -181,7 +183,7 @@ class Preflight:
 
 
 def preflight(
-    reading: Reading, *, connect: bool, create: bool, asked: RightsAsked = RightsAsked()
+    reading: Reading, *, connect: bool, create: bool, asked: RightsAsked = UNASKED
 ) -> Preflight:
     """Run all checks, with *connect* also those of the brokers; *create* first creates topics."""
     config = reading.config

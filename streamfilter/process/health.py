@@ -10,9 +10,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 
 class State(StrEnum):
@@ -40,8 +42,7 @@ class Cause(StrEnum):
 READY = frozenset({State.RUNNING, State.STANDBY})
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """The fields of ``/status`` beside the metrics: no payload, no seed, no secret."""
 
     state: State = State.STARTING
@@ -58,8 +59,7 @@ class Status:
     backup_failure: str = ""  # why the last backup failed; empty after one that did not
 
 
-@dataclass(frozen=True, slots=True)
-class Liveness:
+class Liveness(Struct, frozen=True):
     """Whether the loop ran recently and moves the available records."""
 
     cause: Cause | None  # None if the process is live

@@ -12,8 +12,9 @@ import resource
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from streamfilter.stops import ConfigError, Problem
 
@@ -33,8 +34,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 PROCESSES = Path("/proc")
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """Resources of a process that owns all tasks, because the others of its group may end."""
 
     tasks: int = 1

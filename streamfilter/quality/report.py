@@ -1,10 +1,10 @@
 """The result of an evaluation: counts and a few examples."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field, to_builtins
 
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.estimators import Estimate, share_of_families
@@ -13,8 +13,7 @@ from streamfilter.stops import counted
 EXAMPLES_MAX = 5  # errors of each kind that a report shows
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """One error, as an example for the reader."""
 
     kind: str
@@ -31,8 +30,7 @@ class Example:
         return f"  {self.kind:<8} {two}  (J {true}{claimed})"
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """A share of documents, counted by family: verdicts within a family are not independent."""
 
     good: Counter[int] = field(default_factory=Counter)
@@ -78,8 +76,7 @@ class Tally:
 _NAMES = {"same_id": "ids", "same_field": "fields"}
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """The counts of an evaluation; a share is None if no document counts for it."""
 
     given: int = 0
@@ -156,7 +153,7 @@ class Report:
                 {"from": tenth / 10, "documents": documents, "withheld": withheld}
                 for tenth, (documents, withheld) in sorted(self.buckets.items())
             ],
-            "examples": [asdict(each) for each in self.examples],
+            "examples": [to_builtins(each) for each in self.examples],
         }
 
     def passes(self, min_recall: float, min_precision: float) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
+
+from msgspec import Struct
 
 from streamfilter.documents.reader import Reader
 from streamfilter.matching.verdict import envelope
@@ -75,8 +76,7 @@ def placed_of(record: envelope.Envelope, place: str) -> Placed:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One input record of a run."""
 
     source: Source
@@ -91,8 +91,7 @@ class Given:
     """Whether the configuration may drop the record, so that it is in no output."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """One output record of a run."""
 
     place: str  # ``unique``, ``duplicates`` or ``dead_letter``
@@ -107,8 +106,7 @@ class Placed:
     method: str | None = None  # why it was withheld, as the evidence states it
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """The inputs and outputs of a run."""
 
     given: Sequence[Given]  # in the order of judgement

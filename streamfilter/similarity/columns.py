@@ -7,10 +7,11 @@ select rows or to join parts, use the methods here: they treat all columns alike
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 U8 = NDArray[np.uint8]
@@ -67,8 +68,7 @@ def places_of(values: I64, rising: I64) -> I64:
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """The token samples of n texts: the smallest distinct 32-bit tokens of each."""
 
     tokens: U32  # all samples, one after the other
@@ -119,8 +119,7 @@ def starts_of(sizes: I64) -> I64:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Widths:
+class Widths(Struct, frozen=True):
     """How much a scheme stores of each document, as far as it differs between schemes."""
 
     slots: int  # bytes of a signature
@@ -134,8 +133,7 @@ _FACTOR = 0x9E3779B97F4A7C15
 NO_DIGESTS: U64 = np.zeros((0, 0), np.uint64)
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """The data by which n documents are compared."""
 
     fingerprints: U8  # (n, 16) keyed BLAKE2b-128 of the normalised text

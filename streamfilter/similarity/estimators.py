@@ -1,18 +1,17 @@
 """Estimates of shares, and their confidence intervals."""
 
-from dataclasses import dataclass
 from math import pi, sqrt, tan
 from statistics import NormalDist
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.similarity.columns import I64
 
 DEVIATIONS = 1.959963984540054  # of a normal distribution, for 95 %
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A share in [0, 1] and the ends of its 95 % interval."""
 
     value: float

@@ -9,9 +9,8 @@ union.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.similarity.columns import I64, U32, U64, Samples, slices
@@ -23,8 +22,7 @@ many, each costs twice as much."""
 _PAIR = np.uint64(32)  # shift of a pair's number: it occupies the bits above those of a token
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """The similarity of p pairs."""
 
     similarity: NDArray[np.float64]
@@ -55,8 +53,7 @@ def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> C
     return Compared(similarity, whole, union)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """One side of all pairs: the position of each pair's tokens in the samples."""
 
     tokens: U32

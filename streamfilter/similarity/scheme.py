@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from itertools import takewhile
 from math import comb
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from streamfilter.cleaning.masks import Mask
 from streamfilter.cleaning.steps import Cleaner
@@ -42,8 +43,7 @@ SAMPLE_TOKENS = 1_024
 """Tokens kept of a document for verification: exact up to this set size, an estimate above."""
 
 
-@dataclass(frozen=True, slots=True)
-class Normalisation:
+class Normalisation(Struct, frozen=True):
     """Which differences between two texts do not count."""
 
     unicode: str = "NFKC"  # ``NFKC``, ``NFC`` or ``none``
@@ -69,7 +69,7 @@ class Normalisation:
         What came with algorithm 3 or later is left out where it is off: an index from before keeps
         its fingerprint.
         """
-        fields = asdict(self)
+        fields = to_builtins(self)
         later = ("html", "ansi", "quotes", "hyphens", "mask", "fold", "boilerplate")
         return {name: value for name, value in fields.items() if value or name not in later}
 
@@ -84,8 +84,7 @@ class Normalisation:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Shingling:
+class Shingling(Struct, frozen=True):
     """How a text becomes a set: runs of *size* words or characters, hashed to tokens."""
 
     kind: str = "word"
@@ -132,8 +131,7 @@ class Shingling:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(Struct, frozen=True):
     """Text → set → signature → band keys, as a value."""
 
     bands: int
@@ -183,7 +181,7 @@ class Scheme:
             "shingling": self.shingling.as_fields(),
             "normalisation": self.normalisation.as_fields(),
         }
-        fields = asdict(self) | shaping
+        fields = to_builtins(self) | shaping
         if self.layout == "bands":
             del fields["layout"]  # as it was before there was another
         if not self.digests:
@@ -283,7 +281,7 @@ def scheme_of(canonical: str) -> Scheme:
 def _scheme_in(values: dict[str, Any]) -> Scheme:
     shingling = {key: _plain(value) for key, value in values.pop("shingling", {}).items()}
     normal = {key: _plain(value) for key, value in values.pop("normalisation", {}).items()}
-    known = {field.name for field in fields(Shingling)}
+    known = {*Shingling.__struct_fields__}
     return Scheme(
         **{key: _plain(value) for key, value in values.items()},
         shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),

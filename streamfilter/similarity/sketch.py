@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.cleaning.masks import MASKS
 from streamfilter.similarity.bands import Bander
@@ -57,8 +58,7 @@ NOT_COUNTED = np.zeros(0, np.int64)
 Values = Sequence[str | None]  # the values beside one text (`Document.values`)
 
 
-@dataclass(frozen=True, slots=True)
-class Sketches:
+class Sketches(Struct, frozen=True):
     """The sketches of n documents, row i for document i."""
 
     contents: Contents
@@ -149,8 +149,7 @@ class Sketches:
         return cls(contents, keys, dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Struct, frozen=True):
     """What a table of boilerplate takes from a text."""
 
     shingles: int  # shingles that are in the table

@@ -8,15 +8,15 @@ The numbers keep unrelated stories apart: most runs of three words have one.
 import random
 import re
 import tomllib
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
+
+from msgspec import Struct
 
 Words = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(Struct, frozen=True):
     """The words of one topic (of a reporter); each verb fits each actor and thing."""
 
     actors: Words
@@ -24,8 +24,7 @@ class Beat:
     things: Words
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(Struct, frozen=True):
     """Patterns and words of one language."""
 
     patterns: Words

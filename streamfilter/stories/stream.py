@@ -7,9 +7,10 @@ transitive, so the similarities of a chain would drift away from the claims.
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
+
+from msgspec import Struct
 
 from streamfilter.stories import disguises, newsroom
 from streamfilter.stories.disguises import NAMES, PAPERS, StoryKind
@@ -43,8 +44,7 @@ FRESH_SHARE = {
 """Share of the stories of these kinds that are new, not a repetition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
+class Story(Struct, frozen=True):
     """One document of the stream, with the truth about it."""
 
     id: str

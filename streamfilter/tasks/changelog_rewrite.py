@@ -15,9 +15,8 @@ Example: the index holds batches 0 to 2. The rewrite is [BEGIN], [document 1, ba
 document 2, batch 2], [END, batch 3]. Batch 3 judges no record.
 """
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from streamfilter.engine.messages.changelog import (
     BatchRecord,

@@ -14,7 +14,9 @@ If the disk is full, opening or creating an index waits for space, as a write do
 """
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.assembly import IndexDirectory, sketcher_for
 from streamfilter.engine import start_checks
@@ -41,8 +43,7 @@ from streamfilter.tasks.plan import Plan, Script, with_room
 from streamfilter.tasks.restore import READ_RECORDS, READ_SECONDS, Replay
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A task's open index, with the settings to read and write its changelog."""
 
     index: Index

@@ -1,8 +1,9 @@
 """The settings of a task, and scripts: generators that run long work in pieces."""
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
+
+from msgspec import Struct
 
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import OutcomeUnknown, Predecessor, Retriable, StartAt
@@ -19,8 +20,7 @@ Doing = tuple[State, str]  # the state of the process, and the reason for a wait
 Script = Generator[Doing, None, T]  # the membership is polled between two pieces
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The settings of a task."""
 
     number: int

@@ -21,9 +21,9 @@ of an old version have no writer. They are accepted until the first batch with a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from streamfilter.engine.messages import changelog
 from streamfilter.engine.messages.changelog_header import (

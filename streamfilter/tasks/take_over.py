@@ -18,9 +18,8 @@ and ours [header, batch 0 at 0, document 1, batch 1 of a seed, batch 2 at 70].
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from streamfilter.engine import start_checks
 from streamfilter.engine.messages.changelog import Update

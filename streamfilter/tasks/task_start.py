@@ -15,7 +15,8 @@ and then our own counters are wrong.
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from streamfilter.engine import start_checks
 from streamfilter.engine.messages.changelog_header import GROWN, Header, Successor

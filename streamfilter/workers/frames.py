@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import IO
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.model import Document
 from streamfilter.similarity.columns import I64
@@ -24,8 +24,7 @@ from streamfilter.similarity.sketch import Sketches
 LENGTH = struct.Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(Struct, frozen=True):
     """The plain documents in some values, read and sketched by worker processes."""
 
     rows: I64  # (n,) which of the values these are, rising
@@ -48,8 +47,7 @@ class Mishap(Exception):
 Answer = Drawn | str  # a string is the name of the exception in the worker
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part of a batch, as a question: which values are documents, and what are their sketches?"""
 
     scheme: str

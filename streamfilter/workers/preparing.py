@@ -5,10 +5,10 @@ prepared while this one is judged and written.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from msgspec import Struct, field
 
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.sketching import sketched
@@ -23,8 +23,7 @@ from streamfilter.workers.frames import Drawn
 Make = Callable[[Sequence[Document]], Sketches]
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """A batch that was read; workers may have sketched some of its documents already."""
 
     records: Sequence[Record]
@@ -32,8 +31,7 @@ class Read:
     drawn: Drawn | None = None  # the documents that were sketched already
 
 
-@dataclass(frozen=True, slots=True)
-class Preparing:
+class Preparing(Struct, frozen=True):
     """Reads and sketches records for one index."""
 
     reader: Reader

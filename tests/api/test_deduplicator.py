@@ -4,7 +4,6 @@ import random
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 
 import pytest
 
@@ -15,6 +14,7 @@ from streamfilter.collection.rows import check_scope
 from streamfilter.index.errors import IndexLocked, IndexMismatch
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
+from tests.support.values import replace
 
 BASE = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 NEAR = BASE + " fifteen"

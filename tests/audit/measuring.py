@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from streamfilter.quality.live.figures import Figure, Quality
 from streamfilter.similarity.overlap import Postings
 from tests.audit.planted import Run, batches
 from tests.audit.streams import MADE, REAL
+from tests.support.values import replace
 
 SHAPES = {"5 x 12": (5, 12), "10 x 10": (10, 10), "16 x 6": (16, 6)}
 THRESHOLD, BATCH, ARRIVALS = 0.8, 100, 0.25

@@ -1,7 +1,7 @@
 """The audit against the whole truth, its determinism, its bounds, and what it brings to light."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from streamfilter.quality.live.figures import SAMPLED, Quality, calibrated
 from streamfilter.similarity.exact import jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
 from tests.audit.rounds import a_round
+from tests.support.values import replace
 
 ALL = Rates(arrivals=1.0)
 

@@ -1,7 +1,6 @@
 """Texts of more than 1,024 shingles: the second look reads what the verdict read, and says so."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from streamfilter.quality.live.figures import Quality
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches
+from tests.support.values import replace
 
 THRESHOLD = 0.8
 

@@ -3,7 +3,6 @@
 None of this text was used to make the figures that the doubt rests on: those come from random sets.
 """
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches
 from tests.audit.streams import DATA, corpus
+from tests.support.values import replace
 
 THRESHOLD, TEXTS = 0.8, 6_000
 CORPORA = {"reuters21578": 0, "kafka_commits": 20_000, "pypa_advisories": 0}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -31,6 +30,7 @@ from streamfilter.similarity.scheme import Scheme
 from tests.audit.planted import Run, batches, fresh
 from tests.pipeline.test_sequential_model import RECORDS, record
 from tests.support.arrivals import arrival
+from tests.support.values import replace
 
 SCOPES = ('"a"', '"b"', None)
 

@@ -5,7 +5,6 @@ import random
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from tests.index.damage.test_inspection import (
     opened,
 )
 from tests.index.samples import settle
+from tests.support.values import replace
 
 
 @pytest.fixture(scope="module")

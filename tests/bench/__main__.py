@@ -13,13 +13,13 @@ record lost, recall, precision.
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from streamfilter.commands import bench as verb
 from streamfilter.process.signals import Interrupted
 from tests.bench.catalogue import BENCHMARKS
 from tests.bench.options import LongOptions
+from tests.support.values import replace
 
 BROKERS = ("kafka", "cluster", "equality", "million")
 

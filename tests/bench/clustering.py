@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -26,6 +26,7 @@ from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.demo.running_filter import WAIT_SECONDS, RunningFilter
 from streamfilter.preflight.load import COSTS, Costs, judged_a_second
 from tests.bench.service import LOOK_SECONDS, MeasuredRun, Route, done_by
+from tests.support.values import replace
 
 SIZES = (130, 1_024)
 RECORDS = {True: 12_000, False: 40_000}

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.process.signals import INTERRUPTION, Interrupted
 from streamfilter.similarity.columns import I64, Contents, Flags, Samples, distinct
 from tests.bench.judging import IDENTITY, step_of
+from tests.support.values import replace
 
 SIZES_QUICK = (2_000, 5_000)
 SIZES = (10_000, 100_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)

@@ -1,12 +1,9 @@
 """The options of all benchmarks: those of `streamfilter bench`, and one for what takes long."""
 
-from dataclasses import dataclass
-
 from streamfilter.bench.result import Options
 
 
-@dataclass(frozen=True, slots=True)
-class LongOptions(Options):
+class LongOptions(Options, frozen=True):
     """What `python -m tests.bench` gives to each benchmark."""
 
     large: int = 0

@@ -9,7 +9,7 @@ by the long runs (`tests/long/flatness.py`).
 import tempfile
 import time
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from streamfilter.matching.blocking.retention import PARTS, UNLIMITED, Retention
 from streamfilter.process.signals import INTERRUPTION
 from tests.bench.indexing import BATCH, COLUMNS, TOKENS, a_document, documents_of, keys_of
 from tests.bench.judging import IDENTITY, step_of
+from tests.support.values import replace
 
 QUICK, USUAL, LARGE = 4_000, 20_000, 1_000_000
 """Documents that are remembered."""

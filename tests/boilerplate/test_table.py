@@ -2,7 +2,6 @@
 
 import random
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from streamfilter.similarity.text.boilerplate import (
     read_table,
 )
 from tests.boilerplate.pages import VOCABULARY
+from tests.support.values import replace
 
 SAMPLE = Sample(100, 10, 0, (1, 97, 2))
 SIZE = 3

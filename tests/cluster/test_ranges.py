@@ -1,5 +1,4 @@
 import random
-from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -30,6 +29,7 @@ from streamfilter.model import (
 )
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from tests.support.values import replace
 
 SCHEME = Scheme(20, 5)
 SKETCHER = Sketcher(SCHEME, seed=bytes(16))

@@ -5,7 +5,6 @@ import json
 import random
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,6 +20,7 @@ from streamfilter.monitoring import capacity
 from streamfilter.preflight import load
 from streamfilter.similarity.statistics.shape import Shape
 from tests.bench.indexing import COLUMNS, TOKENS, documents_of
+from tests.support.values import replace
 
 RUNS = Path(__file__).parents[1] / "bench_runs"
 PATH = "{http://www.w3.org/2000/svg}path"
@@ -208,7 +208,7 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     assert enough["front_passes"] < 0.02
     assert "remembers 129,600,000 documents" in text
     assert "a quarter more are stored (twice as many for a while after a limit was r" in text
-    assert "restore from it into an empty directory: about 2h" in text
+    assert "restore from it into an empty directory: about 112m" in text
     assert "remembers" not in run(capsys, "plan")[1]
 
 

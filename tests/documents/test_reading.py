@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from streamfilter.documents.fields.selecting import ID_BYTES_MAX, Limits
@@ -17,6 +15,7 @@ from streamfilter.model import (
 )
 from streamfilter.similarity.scheme import Normalisation
 from streamfilter.similarity.text.normalisation import Normaliser
+from tests.support.values import replace
 
 SOURCE = Source("docs", 2, 17)
 FORWARDED = Verdict.PASSTHROUGH

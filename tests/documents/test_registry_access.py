@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,7 @@ from tests.documents.identity_provider import SECRET
 from tests.documents.registry_stub import Handler, serving, url
 from tests.support.secure import Authority
 from tests.support.texts import ROOT
+from tests.support.values import replace
 
 __all__ = ["url"]
 

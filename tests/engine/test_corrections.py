@@ -4,7 +4,6 @@ The log has transactions and a fence, as Kafka has them (`tests/kafka/test_corre
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -36,6 +35,7 @@ from streamfilter.model import (
 )
 from tests.engine.scripted import FakeClock
 from tests.engine.world import STYLE
+from tests.support.values import replace
 
 COUNT = 7
 BAD = Malformed(ErrorCode.MISSING_TEXT, "no text")

@@ -1,6 +1,5 @@
 """Rules of a start whose offsets, changelog, index and input disagree, without a broker."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +20,7 @@ from streamfilter.index.input_table import ONE_TOPIC, InputTable
 from streamfilter.index.protocol import Progress
 from streamfilter.model import InputTopic
 from streamfilter.tasks.task_start import TaskStart
+from tests.support.values import replace
 
 NAMES = Names("group", "in", "changelog/0", "state")
 

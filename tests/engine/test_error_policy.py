@@ -1,7 +1,6 @@
 """What the engine does with each class of error, on scripted ports."""
 
 import re
-from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -45,6 +44,7 @@ from tests.engine.world import (
     World,
     assert_as_undisturbed,
 )
+from tests.support.values import replace
 
 
 @pytest.mark.parametrize(

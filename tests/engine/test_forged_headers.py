@@ -6,7 +6,6 @@ The ports are scripted: what the engine produces is what Kafka takes (`test_reco
 import json
 import random
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from streamfilter.model import Headers, Record, Source
 from tests.documents.test_envelope import SCHEMA
 from tests.engine.world import STYLE, World
 from tests.kafka.story import TIMESTAMP
+from tests.support.values import replace
 
 SEED = 20_261_128
 OURS, THEIRS = "__streamfilter.", "__streamfilter.input."

@@ -4,13 +4,12 @@ Brokers refuse a timestamp that is too new: first the whole transaction, and the
 are watched, they name the records or blame a request of several for one of them.
 """
 
-from dataclasses import replace
-
 import pytest
 
 from streamfilter.engine.ports import Blame, Outgoing, RecordsRefused
 from tests.engine.scripted import ScriptedLog
 from tests.engine.world import VALUES, World
+from tests.support.values import replace
 
 TOO_NEW = 10**15
 SOME = {3, 4, 17, 37, 38, 39}

@@ -4,13 +4,13 @@ The simulator meets the same in its stories; here are the sentences that an oper
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.stops import ExitCode, Stop
 from tests.engine.world import GAINED, VALUES, MemoryStore, World
+from tests.support.values import replace
 
 DAY = 24 * 3_600_000
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from streamfilter.engine.ports import Abortable, Layout, OutcomeUnknown
 from streamfilter.kafka.ports.membership import parse_member
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
+from tests.support.values import replace
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
-from dataclasses import replace
-
 import pytest
 
 from streamfilter.model import SEEDS_FROM, Source, Verdict
 from streamfilter.quality.judge import evaluate
 from streamfilter.quality.report import Report
 from streamfilter.quality.run import Given, Placed, Run, Truth
+from tests.support.values import replace
 
 TRUTH = Truth([("a", "b", 0.9), ("a", "c", 0.8), ("b", "c", 0.95), ("d", "e", 0.6)])
 

@@ -25,6 +25,7 @@ from tests.faults.story import Story
 from tests.kafka.recovery.test_standby import scraped
 from tests.support.session.forge import Forge
 from tests.support.stage import Stage
+from tests.support.values import replace
 from tests.truth.changelog import windows_at
 from tests.truth.history import History
 
@@ -113,7 +114,7 @@ def of(recording: Recording, place: str) -> list[Record]:
 
 def changed(recording: Recording, place: str, at: int, **fields: Any) -> None:
     records = of(recording, place)
-    records[at] = dataclasses.replace(records[at], **fields)
+    records[at] = replace(records[at], **fields)
 
 
 def swap(recording: Recording) -> None:
@@ -125,7 +126,7 @@ def misplace(recording: Recording) -> None:
     moved = of(recording, "duplicates").pop(3)
     plain = tuple(pair for pair in moved.headers if not pair[0].startswith(OURS))
     records = recording.outputs["unique"][moved.source.partition]
-    records.insert(3, dataclasses.replace(moved, headers=plain))
+    records.insert(3, replace(moved, headers=plain))
 
 
 def rewrite(recording: Recording, name: str, change: Callable[[str], str]) -> None:
@@ -179,7 +180,7 @@ def age_less(recording: Recording) -> None:
     log = recording.changelog[0]
     batches = {n: decode_batch(log[n][1]) for n in batches_of(log)}
     at, batch = next(found for found in batches.items() if found[1].mark.horizon)
-    less = dataclasses.replace(batch, mark=dataclasses.replace(batch.mark, horizon=0))
+    less = replace(batch, mark=replace(batch.mark, horizon=0))
     log[at] = log[at][0], encode_batch(less)
 
 

@@ -1,7 +1,6 @@
 """What a record means whose id is known: `input.known_id`, on files."""
 
 import json
-import signal
 from collections import Counter
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,7 +11,8 @@ from streamfilter.cli import main
 from streamfilter.index.directory.read_only_view import IndexView, viewed
 from streamfilter.index.directory.seed_file import read_seed
 from tests.filter.conftest import Desk
-from tests.filter.test_state import process
+from tests.filter.test_state import kill
+from tests.support.session.forge import Forge
 
 TEXT = "the old mill by the river was sold to a young family from the city on monday in spring"
 OTHER = "the council of the town has voted for a new school and against a third bridge this year"
@@ -123,7 +123,7 @@ def test_ids_that_are_positions_are_refused(desk: Desk, capsys: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_killed_and_run_again_the_outputs_are_those_of_one_run(desk: Desk) -> None:
+def test_killed_and_run_again_the_outputs_are_those_of_one_run(forge: Forge, desk: Desk) -> None:
     records = [("a", TEXT), ("b", TEXT), ("a", OTHER), ("c", OTHER), ("c", TEXT), ("b", OTHER)]
     path = file_of(desk, *records)
     options = {"set": "input.known_id=update"}
@@ -131,9 +131,7 @@ def test_killed_and_run_again_the_outputs_are_those_of_one_run(desk: Desk) -> No
     expected = desk.outputs
     desk.clear()
     arguments = [*desk.arguments(path, state="s", **options), "--set", "batch.documents=1"]
-    dead = process(desk, *arguments, STREAMFILTER_KILL_POINT="index.applied:4")
-    dead.communicate(timeout=180)
-    assert dead.returncode == -signal.SIGKILL
+    kill(forge, desk, "index.applied:4", *arguments)
     assert desk.run(path, state="s", **options) == 0
     assert desk.outputs == expected
 

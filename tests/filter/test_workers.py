@@ -12,7 +12,7 @@ from streamfilter.files.engine import some_ahead
 from streamfilter.workers.handle import Handle
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
-from tests.filter.test_state import process
+from tests.filter.test_state import kill
 
 BATCH = "batch.documents=300"
 """Of 120 kB: each is cut for two workers."""
@@ -71,11 +71,9 @@ def test_workers_that_are_killed_cost_no_record(desk, source, expected, asked, m
 
 
 @pytest.mark.slow
-def test_a_filter_that_is_killed_with_its_workers_is_run_again(desk, source, expected):
+def test_a_filter_that_is_killed_with_its_workers_is_run_again(forge, desk, source, expected):
     arguments = [*desk.arguments(source, state="s", workers=2), "--set", BATCH]
-    dead = process(desk, *arguments, STREAMFILTER_KILL_POINT="index.applied:2")
-    dead.communicate(timeout=180)
-    assert dead.returncode == -signal.SIGKILL
+    kill(forge, desk, "index.applied:2", *arguments)
     assert desk.run(source, state="s", workers=2, set="batch.documents=500") == 0
     assert desk.outputs == expected
 

@@ -1,7 +1,6 @@
 """What we wrote ourselves, and a disk or a topic gives back: refused by name, or read exactly."""
 
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -52,6 +51,7 @@ from streamfilter.model import BatchMark, Span, Window
 from streamfilter.similarity.columns import Widths
 from tests.fuzz.pieces import Target, cut, joined
 from tests.index import samples
+from tests.support.values import replace
 
 SLOTS = samples.SLOTS
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -46,6 +45,7 @@ from streamfilter.index.protocol import (
 from streamfilter.index.windows import Windows, after, owner
 from streamfilter.model import EVER, BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags, Widths
+from tests.support.values import replace
 
 
 class PlainIndex:

@@ -1,6 +1,5 @@
 import random
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from streamfilter.index.protocol import Documents
 from streamfilter.similarity.columns import Contents, Samples, Widths
 from tests.index.samples import SLOTS, documents, mark
 from tests.support.columns import columns_of, same_columns
+from tests.support.values import replace
 
 ORDINALS = list(range(0, 60, 3))
 

@@ -8,7 +8,6 @@ in a merge: the list names runs of two levels, and there are pages of a run that
 
 import tarfile
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.index.damage.test_crash import CAP, batch, opened
 from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity
 from tests.support.old_version import unpack
+from tests.support.values import replace
 
 FORMATS = Path(__file__).parent / "formats"
 BATCHES = 6  # of an index of layout 2

@@ -1,11 +1,11 @@
 import json
-from dataclasses import replace
 
 import pytest
 
 from streamfilter.index.directory.identity import decode_identity, differences
 from streamfilter.index.errors import FormatError, IndexMismatch
 from tests.index.samples import SCHEME, identity
+from tests.support.values import replace
 
 SEED = identity().seed
 FORMS = (SEED, SEED.hex().encode(), repr(SEED).encode(), SEED[:8])

@@ -1,6 +1,5 @@
 """One suite for every implementation: what the pipeline may rely on."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from streamfilter.model import Window
 from tests.index.conftest import SMALL, MakeIndex
 from tests.index.samples import add, buckets_of, documents, identity, keys_of, mark, removals
 from tests.support.columns import same_columns
+from tests.support.values import replace
 
 PLACE = np.array([0], np.int64)
 

@@ -1,7 +1,6 @@
 """Random operations on the real thing and on a plain model: they must not differ in a byte."""
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tests.index.samples import (
     removals,
 )
 from tests.support.columns import same_columns
+from tests.support.values import replace
 
 CAP = 3
 

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,7 @@ from tests.index.samples import (
     random_keys,
     removals,
 )
+from tests.support.values import replace
 
 CAP, SIZE, WRITES = 3, 20, 120
 FAMILY = "bands-0"

@@ -1,7 +1,6 @@
 """Windows: opened, dropped whole, viewed, copied, and the same to the byte in a rebuilt index."""
 
 import random
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ from tests.index.samples import (
 )
 from tests.index.test_formats import BATCHES, unpacked
 from tests.support.columns import same_columns
+from tests.support.values import replace
 
 SIZE = 20
 

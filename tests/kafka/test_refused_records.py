@@ -6,12 +6,12 @@ output is compacted and wants keys. Both were tried again for ever.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from streamfilter.model import Record
 from tests.kafka.story import CUT, STATIC, finish, records, texts, verdicts
 from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, Input, alter_topic, header
+from tests.support.values import replace
 
 SEED = 20_261_201
 NARROW = {**STATIC, "batch": {**CUT, "documents": 40}, "limits": {"dead_letter_share": 1.0}}

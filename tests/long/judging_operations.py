@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
@@ -25,6 +25,7 @@ from tests.faults.judging.expected import SavedLog, history_of, kinds_of
 from tests.faults.judging.oracle import compare, judge_index, unstable
 from tests.faults.judging.recording import Recording
 from tests.support.topics import header
+from tests.support.values import replace
 from tests.truth import outputs
 from tests.truth.changelog import SEEDS_FROM, SEEDS_TO, Failure
 from tests.truth.history import History, Input

@@ -2,7 +2,6 @@
 
 import random
 import threading
-from dataclasses import replace
 from itertools import product
 from math import isnan
 
@@ -41,6 +40,7 @@ from streamfilter.quality.live.figures import Quality
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling
 from tests.audit.rounds import a_round
+from tests.support.values import replace
 
 MATCH = Match("a", 0.9, 3, Source("t", 0, 1), 1)
 OUTCOMES = (

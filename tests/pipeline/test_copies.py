@@ -1,7 +1,6 @@
 """A copy of what is remembered costs the index one key, and no one can tell by the verdicts."""
 
 import random
-from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
@@ -17,6 +16,7 @@ from streamfilter.model import Source, Verdict
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, plain, run_in_batches, story
 from tests.support.arrivals import arrival
+from tests.support.values import replace
 
 POLICY = MatchPolicy()
 STORIES = [" ".join(story(random.Random(number), 60)) for number in range(40)]

@@ -1,5 +1,4 @@
 import random
-from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
@@ -17,6 +16,7 @@ from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.arrivals import arrival
+from tests.support.values import replace
 
 SEED = bytes(range(16))
 SKETCHER = Sketcher(Scheme(16, 6), seed=SEED)

@@ -2,10 +2,10 @@
 
 import re
 import unicodedata
-from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from msgspec.structs import fields
 
 from streamfilter.assembly import sketcher_for
 from streamfilter.index.format import decode_documents, encode_documents
@@ -13,6 +13,7 @@ from streamfilter.index.protocol import Documents
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.text.stopwords import LANGUAGES, digest, lists, stop_words
 from tests.similarity.known.vectors import SCHEMES, TEXTS
+from tests.support.values import replace
 
 SEED = bytes(range(16))
 BASE = Scheme(16, 6, shingling=Shingling("stopword", 2))

@@ -7,7 +7,6 @@ another one must be refused, with exit code 78 and nothing written, until it is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamfilter.engine.messages.changelog import decode_batch, encode_batch, writer_of
@@ -17,6 +16,7 @@ from tests.simulator import events
 from tests.simulator.cluster.broker import Partition, Txn
 from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.simulator.life.backups import cluster_set_back, hosts_lost
+from tests.support.values import replace
 from tests.truth.changelog import BATCH, HEADER, WRITER_BYTES, Failure, read_batches
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 

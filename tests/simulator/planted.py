@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +38,7 @@ from tests.simulator.oracle import Watcher
 from tests.simulator.planted_runs import CALM, PLANTED_RUNS, only_in_worlds
 from tests.simulator.story import Planted
 from tests.simulator.texts import SCHEME, SEED, keys_of
+from tests.support.values import replace
 
 FORGETFUL = {"cap": 1, "retentions": (Retention(documents=2, least=100),), "forgets": 0.0}
 """A world in which texts come again, forgotten, while those before are still stored."""

@@ -1,6 +1,5 @@
 """Bugs planted into the runs of the index, found by what a process reads after a crash."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.index.rocks.window_runs import WindowRuns
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from tests.simulator import world
+from tests.support.values import replace
 
 CALM = dict.fromkeys(world.FAULTS, 0.0)
 """Rates of a world in which nothing goes wrong by itself."""

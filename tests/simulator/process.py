@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -46,6 +46,7 @@ from tests.simulator.life.backups import Beside, SimBackupObserver, SimTarget
 from tests.simulator.life.seeds import SimSeed, reading
 from tests.simulator.texts import SEED, THRESHOLD, scheme
 from tests.simulator.world import SOCKET_SECONDS, TRANSACTION_SECONDS, Crash, Failure, Life, World
+from tests.support.values import replace
 from tests.truth.changelog import SEED_NAMES
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from tests.simulator.process import CANDIDATES, Process
 from tests.simulator.texts import THRESHOLD, draw, forgetting, scheme, sketch_of, source, valued
 from tests.simulator.world import FAR_FUTURE, Shape, World
 from tests.support.arrivals import arrival
+from tests.support.values import replace
 from tests.truth.changelog import Failure, positions
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, History, Input
 

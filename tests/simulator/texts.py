@@ -8,7 +8,6 @@ depends on whether A or A' came first, so a wrong order shows as a wrong verdict
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 from streamfilter.documents.fields.values import canonical
@@ -18,6 +17,7 @@ from streamfilter.similarity.columns import U64, Contents
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.simulator.cluster.log import INPUT
+from tests.support.values import replace
 from tests.truth.history import Input
 
 SCHEME = Scheme(bands=4, rows=2, slots=8)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamfilter.engine.batches.seeding import SeedSource
@@ -11,6 +11,7 @@ from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.model import InputTopic
 from tests.simulator.cluster.broker import Broker
 from tests.simulator.cluster.group import Group, Seat
+from tests.support.values import replace
 from tests.truth.changelog import Failure
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, Input
 

@@ -1,20 +1,20 @@
 """Columns side by side: every array that a value of columns holds, by its name."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 
 def columns_of(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield each column of *value*, and of the columns that it is made of."""
-    for field in fields(value):
-        column = getattr(value, field.name)
-        if is_dataclass(column):
+    for name in value.__struct_fields__:
+        column = getattr(value, name)
+        if isinstance(column, Struct):
             yield from columns_of(column)
         else:
-            yield field.name, np.asarray(column)
+            yield name, np.asarray(column)
 
 
 def same_columns(one: Any, other: Any) -> bool:

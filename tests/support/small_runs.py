@@ -7,13 +7,13 @@ Runs and merges of the usual size need hundreds of thousands of documents.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from streamfilter import assembly
 from streamfilter.cli import main
 from streamfilter.demo.running_filter import Child
 from streamfilter.index.rocks.options import Memory
+from tests.support.values import replace
 
 RUN_KEYS, FAN = 96, 2
 

@@ -3,11 +3,12 @@
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any, Protocol
 
 from streamfilter.model import EVER, Window
+from tests.support.values import replace
 
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 NAMED, AGED, DATED, WRITER_BYTES = 2, 3, 4, 16

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from streamfilter.matching.blocking import forgetting
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.law import Arrival, Bounds, Law, Settings
 from streamfilter.model import Record, Window
+from tests.support.values import replace
 from tests.truth.changelog import (
     NUMBER_MAX,
     SEEDS_FROM,

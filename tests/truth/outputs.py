@@ -3,10 +3,10 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from streamfilter.model import Headers
+from tests.support.values import replace
 from tests.truth.changelog import SEED_NAMES, SEEDS_TO, Place
 from tests.truth.history import UNIQUE, Expected
 

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from streamfilter.index.format import ORDINAL_BYTES, names_of
 from tests.support.arrivals import buckets_below, documents_below
+from tests.support.values import replace
 from tests.truth.changelog import SEEDS_FROM, Batch, windows_at
 from tests.truth.history import History
 

@@ -8,11 +8,11 @@ decoder rejects is decoded again by `strict_json`, which defines the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypedDict
 
 import msgspec
+from msgspec import Struct
 
 from streamfilter.documents.codecs.schemas import unframed
 from streamfilter.documents.fields.pointers import EACH, Path, Unreadable, outer
@@ -27,8 +27,7 @@ Read = Callable[[bytes], Found]
 SCALAR = str | int | None  # values that are decoded here; `strict_json` decodes the others
 
 
-@dataclass(frozen=True, slots=True)
-class Shortcut:
+class Shortcut(Struct, frozen=True):
     """Reads text, id and values beside the text, if `strict_json` is not needed for that."""
 
     read: Read

@@ -6,8 +6,9 @@ for one path is bounded, too: nested unions of many records would multiply.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.documents.fields.pointers import Path
 
@@ -16,8 +17,7 @@ STEPS_MAX = 5_000
 LEVELS_MAX = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """The structure of a value, as a schema describes it."""
 
     root: Any

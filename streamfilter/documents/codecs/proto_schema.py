@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NoReturn
+
+from msgspec import Struct, field
 
 from streamfilter.documents.codecs.outline import MAP, Outline
 from streamfilter.documents.codecs.schemas import NAME_MAX, Broken
@@ -20,8 +21,7 @@ from streamfilter.documents.fields.pointers import EACH, Path
 NESTED_MAX = 100  # nesting of messages at most; more than any compiler takes
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field of a message."""
 
     name: str
@@ -37,8 +37,7 @@ class Field:
     map_key: str | None = None  # the type of a map's keys
 
 
-@dataclass(frozen=True, slots=True)
-class MessageType:
+class MessageType(Struct, frozen=True):
     """A message, by its full name."""
 
     name: str
@@ -48,8 +47,7 @@ class MessageType:
     messages that the compiler generates for map entries are not counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnumType:
+class EnumType(Struct, frozen=True):
     """An enum: the names of its numbers."""
 
     name: str

@@ -15,10 +15,11 @@ Well-known types are messages like any others.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from struct import Struct
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.documents.codecs.proto_schema import EnumType, Field, MessageType, Type, Types
 from streamfilter.documents.codecs.schemas import Broken
@@ -36,8 +37,7 @@ GROUPS_MAX = 100
 _BITS_32 = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class MessageReader:
+class MessageReader(Struct, frozen=True):
     """The two functions that decode a message, as far as pointers lead into it."""
 
     new: Callable[[], dict[str, Any]]  # returns the message that zero bytes encode: its defaults
@@ -340,10 +340,10 @@ def _number(convert: Callable[[int], int | bool]) -> tuple[int, Value]:
 
 
 def _fixed(wire: int, form: str) -> tuple[int, Value]:
-    struct = Struct(form)
+    packed = struct.Struct(form)
 
     def value(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        return struct.unpack_from(data, at)[0], at + struct.size
+        return packed.unpack_from(data, at)[0], at + packed.size
 
     return wire, value
 

@@ -24,10 +24,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
+
+from msgspec import Struct
 
 from streamfilter.documents.codecs.registry_calls import (
     BYTES_MAX,
@@ -81,8 +82,7 @@ class _NotFound(Exception):
         self.sure = sure  # whether the answer has the form of a registry's own error
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubt:
+class _Doubt(Struct, frozen=True):
     """An id that was unknown at every look-up."""
 
     since: float

@@ -16,6 +16,8 @@ from typing import Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from msgspec import Struct
+
 from streamfilter.documents.codecs.schemas import SchemasAway
 
 SLOW_SECONDS = 1.0
@@ -95,8 +97,7 @@ class Bearer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """An answer of the registry."""
 
     status: int

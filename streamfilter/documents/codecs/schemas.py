@@ -9,15 +9,15 @@ A schema registry's frame has one of three forms:
 `Schemas` is the source of schemas: a file, or the client of a registry.
 """
 
+import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from struct import Struct
-from struct import error as StructError
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
+
+from msgspec import Struct
 
 from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.model import ErrorCode, Headers, Malformed, Record
@@ -35,14 +35,13 @@ without a bound, a schema of some megabytes would take gigabytes."""
 SchemaId = int | UUID | None
 """The id of a schema in a registry. None: records carry no id, and there is only one schema."""
 
-_ID = Struct(">I")
+_ID = struct.Struct(">I")
 FRAME_BYTES = 1 + _ID.size  # size of a registry's frame in front of the value
 _GUID_BYTES = 16
 GLUE = "the value has AWS Glue's frame, which is not read: use a registry with Confluent's API"
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """A schema as its author wrote it."""
 
     kind: str  # ``AVRO``, ``PROTOBUF`` or ``JSON``: a registry's names
@@ -58,13 +57,13 @@ class Broken(Exception):
     """The bytes are not a value of their schema, or the text is not a schema. Says why."""
 
 
-BROKEN_VALUE = (Broken, IndexError, StructError, UnicodeDecodeError)
+BROKEN_VALUE = (Broken, IndexError, struct.error, UnicodeDecodeError)
 """Exceptions that readers raise for bytes that are not a value of their schema."""
 
 
 def why_broken(error: Exception) -> str:
     """Return the message for an error of `BROKEN_VALUE`."""
-    if isinstance(error, (IndexError, StructError)):
+    if isinstance(error, (IndexError, struct.error)):
         return "it ends in the middle"
     return "a string is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
@@ -106,8 +105,7 @@ def subject_of(topic: str) -> str:
     return f"{topic}-value"
 
 
-@dataclass(frozen=True, slots=True)
-class OneSchema:
+class OneSchema(Struct, frozen=True):
     """A file instead of a registry: one schema for all records, whatever id they carry."""
 
     only: Schema

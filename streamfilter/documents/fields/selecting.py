@@ -9,9 +9,10 @@ of a deleted row is an example.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.documents.fields.pointers import (
     DEPTH,
@@ -35,8 +36,7 @@ from streamfilter.model import ErrorCode, Record
 DEPTH_MAX = 512  # half of Python's recursion limit, so that no parser reaches it
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Size limits of a record; a larger one is a dead letter with a code."""
 
     document_bytes: int = 10 * 1024 * 1024

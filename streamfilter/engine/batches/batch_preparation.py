@@ -10,9 +10,10 @@ changelog would be missing after a restore.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.documents.reader import Reader
 from streamfilter.engine.batches.micro_batches import in_order
@@ -35,8 +36,7 @@ READ_SECONDS = 5.0
 sketch the batch is bounded by its bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(Struct, frozen=True):
     """Prepares records for the judgement."""
 
     reader: Reader

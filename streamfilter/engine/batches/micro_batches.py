@@ -11,8 +11,9 @@ records. If they have 500 and 600 bytes, the batch holds the first, and the seco
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
+
+from msgspec import Struct, field
 
 from streamfilter.documents.codecs.schemas import SchemasAway
 from streamfilter.engine.ports import Clock, LogError, RecordSource, Worker
@@ -40,8 +41,7 @@ def in_order(records: list[Record]) -> list[Record]:
     return ordered
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A batch in the order of judgement, empty while none is closed."""
 
     records: Sequence[Record] = ()
@@ -172,8 +172,7 @@ class Intake:
 Prepare = Callable[[Sequence[Record]], Prepared]
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(Struct, frozen=True):
     """A batch or a part of it, and the function that returns its `Prepared`."""
 
     taken: Taken

@@ -25,8 +25,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
+from msgspec import Struct
+
 from streamfilter.engine.ports import Blame, Outgoing
-from streamfilter.model import Positions, Record, Source, noun
+from streamfilter.model import Positions, Record, Source
 from streamfilter.stops import ExitCode, Stop, Temporary
 
 PIECES = 16
@@ -39,8 +41,7 @@ swarms, and a look costs far less than an aborted transaction."""
 Place = tuple[int, int]  # number and offset of an input record
 
 
-@noun()
-class Item:
+class Item(Struct, frozen=True):
     """Something to produce, and the input record that it is made of."""
 
     out: Outgoing | bytes  # an output's record, or a changelog's value

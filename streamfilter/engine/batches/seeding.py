@@ -11,8 +11,10 @@ position 6, three documents and a batch.
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.documents.rows import place_of
 from streamfilter.engine.batches.inputs import Inputs
@@ -46,8 +48,7 @@ class SeedReader(Protocol):
         """
 
 
-@dataclass(slots=True)
-class SeedCounts:
+class SeedCounts(Struct):
     """The counts of one run of `seed`; a batch counts when it is committed."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -206,8 +207,7 @@ class SeedSource:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class NoOutputs:
+class NoOutputs(Struct, frozen=True):
     """`parts.OutputMaker` of a seed: no record leaves."""
 
     counts: SeedCounts

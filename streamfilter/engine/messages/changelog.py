@@ -24,9 +24,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.engine.messages.changelog_header import (
     AGED,
@@ -65,8 +66,7 @@ _SPAN = struct.Struct("<Iqq")
 _HORIZON = struct.Struct("<Q")  # behind the spans of an `AGED` batch; ages follow if `DATED`
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRecord:
+class BatchRecord(Struct, frozen=True):
     """The last record of each transaction: the offsets it judged, and their numbers."""
 
     mark: BatchMark
@@ -232,8 +232,7 @@ def _check_ages(mark: BatchMark) -> None:
         raise FormatError("a batch's changelog record dates its documents after its end")
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """The changes of one transaction: as changelog records, and as the same write to the index."""
 
     batch: BatchRecord

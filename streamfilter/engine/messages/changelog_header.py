@@ -7,7 +7,8 @@ begins a window, and it marks both ends of a rewrite.
 
 import json
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import BUCKET_CAP_MAX, ORDINAL_MAX
@@ -41,16 +42,14 @@ NUMBER_MAX = (1 << 63) - 1  # of batches and ordinals: compared in signed 64-bit
 PREFIX = struct.Struct("<BB")
 
 
-@dataclass(frozen=True, slots=True)
-class Successor:
+class Successor(Struct, frozen=True):
     """The group that goes on in place of a changelog's owner."""
 
     group: str
     index_id: str  # of its index: after a `reset` it has another one
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """The record that opens a changelog: its owner, and the settings that a restore needs."""
 
     identity: bytes  # by `Identity.encode`; after a decode, with the record's other fields

@@ -11,8 +11,11 @@ every other `__streamfilter.` header is ours. A unique record keeps its headers,
 ours.
 """
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.engine.ports import Layout, Outgoing
 from streamfilter.index.protocol import Index
@@ -44,8 +47,7 @@ BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first rec
 HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Destinations:
+class Destinations(Struct, frozen=True):
     """The output topics, with their limits."""
 
     unique: str
@@ -66,8 +68,7 @@ class Destinations:
         return {self.unique: "unique", self.duplicates: "duplicates"}.get(topic, "dead_letter")
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """The format of verdicts on output records."""
 
     shadow: bool
@@ -200,7 +201,7 @@ class Forwarder:
         if malformed.code is ErrorCode.REFUSED:
             # This topic may refuse the same timestamp, so the letter gets the present time.
             ours += our_headers([("error.timestamp", record.timestamp)])
-            record = replace(record, timestamp=-1)
+            record = dataclasses.replace(record, timestamp=-1)
         letter = self._to_topic(topic, record, record.value, theirs + ours)
         if self._fits(letter):
             return letter

@@ -9,10 +9,12 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.stops import BrokenInput, of_extra
 
@@ -84,8 +86,7 @@ def zstandard() -> Any:
     return zstandard
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
+class Packing(Struct, frozen=True):
     """One compression format."""
 
     name: str

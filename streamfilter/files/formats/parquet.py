@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from io import BufferedReader
@@ -49,8 +48,7 @@ _ARROW = {str: pa.string(), float: pa.float64(), bool: pa.bool_()}
 _FLAT = {*_PLAIN, pa.float32(), pa.float64(), pa.bool_()}  # types whose values are cheap to convert
 
 
-@dataclass(frozen=True, slots=True)
-class BatchColumns(Columns):
+class BatchColumns(Columns, frozen=True):
     """The columns that the rows of a batch share."""
 
     batch: Any

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
+
+from msgspec import Struct
 
 from streamfilter.documents.fields.pointers import Path, pointer_of
 from streamfilter.documents.reader import Reader
@@ -54,8 +55,7 @@ READ_RECORDS, READ_BYTES = 1_000, 1 << 22  # records and bytes read at a time by
 BLANK_MAX = 100_000  # of a stretch: an interruption is only obeyed between stretches
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Consecutive records of one input."""
 
     records: list[Record]

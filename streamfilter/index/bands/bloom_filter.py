@@ -18,10 +18,10 @@ half the size.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.similarity.columns import I64, U64, Flags
 from streamfilter.similarity.kernel.calls import Filter
@@ -45,8 +45,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, odd (Knu
 _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD  # the lower bits of a product are mixed least: not used
 
 
-@dataclass(slots=True)
-class BloomFilter:
+class BloomFilter(Struct):
     """A filter of fixed size. *step* filters of equal size share *shared*: see `FilterPool`."""
 
     shared: U64  # its words are those at slot, slot + step, ...; those of a block follow each other

@@ -24,9 +24,8 @@ The keys of all others get one step longer, and go into the next round.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
 from streamfilter.index.bands.buckets import Grouped, merged, written
@@ -37,8 +36,7 @@ from streamfilter.similarity.columns import I64, U8, U64, Flags
 APPLY_KEYS_MAX = 1 << 24  # keys of one write: they are numbered in 24 bits while they are merged
 
 
-@dataclass(frozen=True, slots=True)
-class Joining:
+class Joining(Struct, frozen=True):
     """New documents, and the cells of their keys that exist."""
 
     additions: Additions
@@ -49,8 +47,7 @@ class Joining:
         return cls(additions, np.flatnonzero(written(additions)))
 
 
-@dataclass(slots=True)
-class _Keys:
+class _Keys(Struct):
     """Some documents, and their keys that have not reached a bucket yet."""
 
     ordinals: I64  # (n,) of the documents
@@ -105,8 +102,7 @@ class _Keys:
         return cells[ends & ~whole]
 
 
-@dataclass(slots=True)
-class _Count:
+class _Count(Struct):
     longer: int = 0
     nowhere: list[I64] = field(default_factory=list)  # keys listed nowhere, at any length
 

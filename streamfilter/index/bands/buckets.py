@@ -9,9 +9,10 @@ same bytes as the live run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, longer
@@ -27,8 +28,7 @@ _HALF = np.uint64(32)
 COUNTED = 2_000  # keys from which on counting their bits is faster than comparing them
 
 
-@dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(Struct, frozen=True):
     """Keys as a sorted set: each distinct key is read and written once."""
 
     keys: U64  # distinct, rising

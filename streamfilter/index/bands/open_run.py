@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from streamfilter.index.bands.bloom_filter import BloomFilter, FilterPool
 from streamfilter.index.bands.sorted_run import SortedRun, newest
@@ -10,8 +10,7 @@ from streamfilter.index.bands.sorted_run import SortedRun, newest
 OPEN_BITS = 32  # of the filter, for each key
 
 
-@dataclass(slots=True)
-class OpenRun:
+class OpenRun(Struct):
     """Small runs by their size, each size's oldest first; and the rows that hold the same."""
 
     filter: BloomFilter

@@ -5,9 +5,9 @@ filters in RAM still call the key perhaps written, which costs a look and nothin
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from streamfilter.index.bands.buckets import Grouped, merged, taken
@@ -23,8 +23,7 @@ ReadLists = Callable[[Grouped], Lists]
 Members = tuple[NDArray[np.intp], I64]  # (m,) the number of the bucket, and (m,) ordinals
 
 
-@dataclass(frozen=True, slots=True)
-class BucketTable:
+class BucketTable(Struct, frozen=True):
     """The buckets of one window, as a write reads and changes them."""
 
     cap: int  # the cap of the shortest keys' buckets

@@ -12,10 +12,10 @@ of new rows covers no old run, and RocksDB's compactions leave those alone.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.index.errors import FormatError
 from streamfilter.similarity.columns import I64
@@ -64,8 +64,7 @@ class MergeInfo(NamedTuple):
     sources: tuple[int, ...]  # the numbers of its runs, the oldest first; none: rows of format 2
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Struct, frozen=True):
     """The runs of a window, the newest first."""
 
     runs: tuple[RunInfo, ...] = ()

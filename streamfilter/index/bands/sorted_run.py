@@ -16,10 +16,10 @@ A packed row is a number of buckets (4 bytes), their keys and entries by turns, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.index.errors import FormatError
@@ -38,8 +38,7 @@ _WIDE = np.uint64(2) << _COUNT_AT  # the least entry with words in the pool
 Places = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SortedRun:
+class SortedRun(Struct, frozen=True, eq=False):
     """The buckets of n distinct keys. An entry of 0 says that the bucket has become empty."""
 
     keys: U64  # (n,) rising

@@ -6,8 +6,9 @@ space until compaction replaces the index's own files. All other files are copie
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,

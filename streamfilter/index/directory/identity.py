@@ -13,8 +13,10 @@ import hmac
 import json
 import secrets
 import unicodedata
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
@@ -38,15 +40,14 @@ one works with the old
 """For a service. A caller without a changelog has other ways (`IndexMismatch.with_ways`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The identity of an index, made once, when the index is created."""
 
     index_id: str  # 32 hexadecimal digits, random
     format: int
     scheme_fingerprint: str
     scheme: str  # canonical JSON of everything that shapes a signature or a band key
-    seed: bytes = field(repr=False)  # 16 bytes that key the hashes. Never shown: see `encode`
+    seed: bytes  # 16 bytes that key the hashes. Never shown: see `encode`
     created: int  # milliseconds since the epoch
     unicode_version: str
     external_seed: bool = False  # it comes from ``index.seed_file`` and is not stored
@@ -56,6 +57,9 @@ class Identity:
             raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(self.seed)}")
         if len(bytes.fromhex(self.index_id)) != ID_BYTES:
             raise ValueError(f"an index id has {2 * ID_BYTES} hexadecimal digits")
+
+    def __repr__(self) -> str:
+        return f"Identity({self.index_id!r})"  # without the seed
 
     @classmethod
     def new(

@@ -18,11 +18,11 @@ log was lost, the index is older but consistent. Its changelog offset shows how 
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
 from streamfilter.index.bands.buckets import encoded_integers, written
@@ -45,8 +45,7 @@ from streamfilter.stops import counted
 PROBLEMS_MAX = 20  # problems that are listed at most; further ones are dropped
 
 
-@dataclass(slots=True)
-class Inspection:
+class Inspection(Struct):
     """The result of the check of one index."""
 
     progress: Progress
@@ -72,8 +71,7 @@ class Inspection:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Inspected:
+class Inspected(Struct, frozen=True):
     """The inspection of one index, or the fault that prevents it."""
 
     path: Path
@@ -101,8 +99,7 @@ class Inspected:
         return f"{self.path}: whole; {held}{found.progress.as_of}"
 
 
-@dataclass(frozen=True, slots=True)
-class Wholeness:
+class Wholeness(Struct, frozen=True):
     """The answer of `check --index`: the inspections of all indexes of a state directory."""
 
     indexes: list[Inspected]
@@ -170,8 +167,7 @@ def _window(
     return remembered
 
 
-@dataclass(slots=True)
-class _Stored:
+class _Stored(Struct):
     """The ordinals of a window that have a stored document."""
 
     first: int

@@ -18,9 +18,11 @@ import shutil
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused
 from streamfilter.index.format import FORMAT
@@ -38,8 +40,7 @@ marker has it where a version that knows only 2 looks for the format, so that re
 IDS_WITHOUT_SCOPES = "an older version made it, which finds documents by id without their scopes"
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """The content of the marker file."""
 
     identity: bytes  # the bytes that `identity.Identity.encode` wrote

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.directory.lock_and_marker import (

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 META = "meta"
 _IDS = "ids-"
 
 
-@dataclass(frozen=True, slots=True)
-class Families:
+class Families(Struct, frozen=True):
     """The names of one window's families."""
 
     bands: str

@@ -1,10 +1,11 @@
 """One write to the database: its entries, its counts, and the progress after it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
 from streamfilter.index.bands.bucket_writes import Joining, listed
@@ -29,8 +30,7 @@ from streamfilter.similarity.columns import I64
 NOTHING: I64 = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class WindowWrite:
+class WindowWrite(Struct, frozen=True):
     """What a write adds to one window and removes from it: selected once, before anything is put.
 
     Example: the windows begin with the ordinals 0 and 10, and a write removes 4 and 12 and adds 20

@@ -4,8 +4,8 @@ The figures come from `python -m tests.bench --only index`: batches of 500 docum
 """
 
 import resource
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rocksdict import (
     BlockBasedIndexType,
     BlockBasedOptions,
@@ -27,8 +27,7 @@ RUN_KEYS_MAX = 1 << 19  # more would make few runs fewer, and a start slower
 RECENT_BYTES = 2 * (40 + 4)  # a key of a run in RAM, and of its filter; while one is written, two
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """RAM that one index may use, in bytes, whatever its size on disk."""
 
     cache_bytes: int = 128 * MIB  # blocks, indexes and Bloom filters of all column families
@@ -39,8 +38,7 @@ class Memory:
     fan: int = 8  # runs of a size that become one. A look-up searches up to seven of each size
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """The settings of an open database, with the handles that its figures are read from."""
 
     database: Options

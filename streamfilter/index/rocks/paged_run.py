@@ -1,10 +1,10 @@
 """A sorted run in the database, in pages; and buckets that are rows of their own (format 2)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.index.bands.bloom_filter import (
     FILTERS_MAX,
@@ -36,8 +36,7 @@ KEYS_AT_ONCE = 1 << 14  # keys whose pages, of any runs, are read at a time: som
 _ONE = np.uint64(1)
 
 
-@dataclass(slots=True, eq=False)
-class PagedRun:
+class PagedRun(Struct, eq=False):
     """One run in pages. Its rows never change; the filter shrinks if memory is short."""
 
     store: Database
@@ -132,8 +131,7 @@ def _there(rows: Iterable[bytes | None]) -> list[bytes]:
     return [row for row in rows if row is not None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredRows:
+class StoredRows(Struct, frozen=True, eq=False):
     """Buckets of an index of format 2, the oldest layer: each is a row under its own key."""
 
     store: Database
@@ -164,8 +162,7 @@ class StoredRows:
         return run_of(names, decode_buckets(values))
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(Struct, frozen=True):
     """Where buckets are, the newest first. Replaced as a whole: another thread may be reading."""
 
     recent: tuple[SortedRun, ...] = ()

@@ -13,10 +13,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from streamfilter.index.bands.bloom_filter import passing
 from streamfilter.index.errors import CURRENT, DiskFull, IndexFault, IndexRemoved

@@ -1,7 +1,8 @@
 """The filters of all runs in pages: as large as memory allows, and what they let through."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.index.bands.bloom_filter import (
     BLOCK_BYTES,
@@ -16,8 +17,7 @@ from streamfilter.index.rocks.paged_run import PagedRun
 SIDE_BY_SIDE_MAX = 16 << 20  # bytes of a filter that is side by side: its places cost 48 MiB
 
 
-@dataclass(frozen=True, slots=True)
-class FilterSizes:
+class FilterSizes(Struct, frozen=True):
     """The filters that runs in pages have within a bound on their memory."""
 
     keys: int

@@ -20,10 +20,11 @@ that were never written. They grow with the index, up to a bound; then the large
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.index.bands.bloom_filter import WORD_BYTES, BloomFilter, FilterPool, together
 from streamfilter.index.bands.open_run import OPEN_BITS, OpenRun
@@ -59,8 +60,7 @@ READ_BITS, READ_KEYS = 8, 1 << 16
 """Upper bits at most, and keys at least, of the ranges in which all buckets are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sealed:
+class _Sealed(Struct, frozen=True):
     """The full run in memory, whose pages are being written."""
 
     run: SortedRun
@@ -68,8 +68,7 @@ class _Sealed:
     filter: BloomFilter
 
 
-@dataclass(slots=True)
-class _Staged:
+class _Staged(Struct):
     """What becomes true with the write that is being made."""
 
     done: list[Merge]

@@ -6,11 +6,12 @@ smaller number is outdated. The tasks' starts and `topic_watch.py` report their 
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.inputs import Inputs
@@ -23,8 +24,7 @@ from streamfilter.model import InputTopic, Positions
 ASK_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class SecondTopic:
+class SecondTopic(Struct, frozen=True):
     """Offsets of a second topic, committed in the same transaction.
 
     Each is also the metadata of the first topic's offset, so that an operator's reset shows.
@@ -34,8 +34,7 @@ class SecondTopic:
     offsets: Callable[[Positions], Positions]  # by partition, for these positions of the first
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTopics:
+class TaskTopics(Struct, frozen=True):
     """The topics that one task reads and writes."""
 
     inputs: Inputs

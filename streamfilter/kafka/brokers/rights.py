@@ -16,13 +16,14 @@ without an ACL is open, and a first ACL would close it to all others; so none is
 
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.assembly import retention_for
 from streamfilter.config.configuration import Config
@@ -55,8 +56,7 @@ IMPLY = {"DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER")}
 """Operations whose allowance allows another one, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(Struct, frozen=True):
     """Operations on one resource that a role needs."""
 
     kind: str
@@ -120,8 +120,7 @@ def _rights_over(config: Config) -> list[Right]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Acls:
+class Acls(Struct, frozen=True):
     """What brokers say about rights."""
 
     bindings: Sequence[Any]

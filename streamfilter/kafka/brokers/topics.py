@@ -8,12 +8,12 @@ cures, and `check --apply` creates missing outputs.
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Layout, Retriable
@@ -47,8 +47,7 @@ BROKERS_TIME = {TIME_TYPE: LOG_APPEND}
 transaction of a host whose clock runs ahead would be aborted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """One topic's partition count and settings, as the cluster reports them."""
 
     partitions: int

@@ -19,9 +19,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.process.logs import MASKER, Masker
@@ -46,8 +47,7 @@ class TokenFailure(Exception):
     """The program gave no token. The message says why and contains no secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class BearerToken:
+class BearerToken(Struct, frozen=True):
     """A token in the form that librdkafka needs."""
 
     value: str

@@ -15,11 +15,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.kafka.connection import unreachable
@@ -59,8 +59,7 @@ _OF_THE_MEMBER = (*_CLASSIC_ONLY, "group.protocol", "group.instance.id", "group.
 Properties = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Bounds on what is produced, in bytes."""
 
     message: int  # largest record that the producer must accept

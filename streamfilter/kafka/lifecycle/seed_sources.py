@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby, islice
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
@@ -54,8 +57,7 @@ _OF_KAFKA = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 LISTED = 100  # most ids in both indexes that are listed; all are counted
 
 
-@dataclass(frozen=True, slots=True)
-class SeedTopic:
+class SeedTopic(Struct, frozen=True):
     """A topic as seeds: each partition is one, and its lines are its offsets.
 
     The partitions are merged by the timestamps of their next records. So none is read ahead of the
@@ -67,7 +69,7 @@ class SeedTopic:
     name: str
     id: str
     advanced: Advanced
-    _passed: dict[int, int] = field(default_factory=dict)
+    _passed: dict[int, int] = msgspec.field(default_factory=dict)
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
@@ -97,7 +99,7 @@ class SeedTopic:
             if begun < (block[0].source.offset if block else at):  # compacted, or deleted just now
                 _warn_of_deleted(name, begun, self.reader.begins(p))
             for each in block:
-                yield replace(each, source=Source(name, p, each.source.offset))
+                yield dataclasses.replace(each, source=Source(name, p, each.source.offset))
             self._show(p, at)
 
     def _block(self, p: int, at: int, end: int, size: int) -> tuple[list[Record], int]:
@@ -287,8 +289,7 @@ _HASHES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSketches:
+class StoredSketches(Struct, frozen=True):
     """`parts.Preparer` of documents of another index: their columns are there already."""
 
     incoming: Incoming

@@ -7,8 +7,10 @@ index's files. It is removed at the end, and after a kill by the next dry run.
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.parts import StepResult
@@ -38,8 +40,7 @@ NO_MEMBER = Member(0, "dry run", b"")
 STEP_SECONDS = 0.1
 
 
-@dataclass(slots=True)
-class Unwritten:
+class Unwritten(Struct):
     """`ports.Sink` and `ports.Changelog`: what is there is read, and nothing is added."""
 
     there: Changelog | None  # None: there is no changelog yet
@@ -92,8 +93,7 @@ class Unwritten:
     abort = serve = close = begin
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(Struct, frozen=True):
     """`ports.ChangelogReader` of a changelog that does not exist."""
 
     position: int
@@ -106,8 +106,7 @@ class Nothing:
         """Close nothing."""
 
 
-@dataclass(slots=True)
-class DryRun:
+class DryRun(Struct):
     """What a seed would take on the disks."""
 
     before: int = 0  # bytes of the index

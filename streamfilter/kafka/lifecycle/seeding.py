@@ -6,14 +6,16 @@ starts in between waits as a standby.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.batches.batch_preparation import Incoming
@@ -50,8 +52,7 @@ after a rebalance."""
 Readers = Callable[[Config], Sequence[SeedReader]]
 
 
-@dataclass(slots=True)
-class Seeding:
+class Seeding(Struct):
     """One run of `seed`, and its results."""
 
     config: Config
@@ -86,7 +87,7 @@ class Seeding:
         self._read = self.readers(config)
         seeds = tuple(seed for reader in self._read for seed in reader.seeds)
         hashes = None if self._index is None else self._index.identity.seed
-        factory = replace(factory, seeds=seeds, adapted=self._adapted, hashes=hashes)
+        factory = dataclasses.replace(factory, seeds=seeds, adapted=self._adapted, hashes=hashes)
         patience = OWNED_SECONDS + config.kafka.session_timeout.total_seconds()
         owned = begun = start.clock.monotonic()
 

@@ -3,10 +3,10 @@
 A record holds the bytes of its message unchanged.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TypeVar
 
 from confluent_kafka import (
@@ -139,7 +139,9 @@ class KafkaSource:
                 record = record_of(message)
                 if inputs.several:
                     number = inputs.number(record.source.topic, record.source.partition)
-                    record = replace(record, source=replace(record.source, numbered=number))
+                    record = dataclasses.replace(
+                        record, source=dataclasses.replace(record.source, numbered=number)
+                    )
                 records.append(record)
                 self._reached[record.source.number] = record.source.offset + 1
         return records

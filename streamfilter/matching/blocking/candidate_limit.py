@@ -16,10 +16,11 @@ not on where batches are cut.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.matching.blocking.candidates import Candidates, joined
@@ -29,8 +30,7 @@ _WEIGHT_BITS = 16
 _HEAVIEST = (1 << _WEIGHT_BITS) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedCandidates:
+class LimitedCandidates(Struct, frozen=True):
     """The index's candidates, for each document those that share most with it."""
 
     most: int  # how many candidates of a document may be estimated

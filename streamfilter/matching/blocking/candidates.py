@@ -8,9 +8,9 @@ judgement: the index's first, then the overlay's. If it is full, later documents
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.index.bands.bucket_overflow import WEIGHTS
@@ -27,8 +27,7 @@ _SAME_TEXT = np.uint32(1 << 31)
 and the top bit is set if the texts are equal. Two shared keys of weight 1 give 0x00020002."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """Distinct (document, candidate) pairs, by document, then oldest."""
 
     rows: I64  # (p,) row of the document in the micro-batch, rising
@@ -105,8 +104,7 @@ def joined(parts: Iterable[Candidates]) -> Candidates:
     return Candidates(rows, ordinals, tallies)
 
 
-@dataclass(frozen=True, slots=True)
-class _Met:
+class _Met(Struct, frozen=True):
     """The bucket lists found under all keys, by row, without empty ones."""
 
     rows: I64  # (m,) row of the document that found the list; rising

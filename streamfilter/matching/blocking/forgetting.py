@@ -24,10 +24,10 @@ Verdicts must not depend on where batches are cut, so two things end a batch ear
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.format import name_of, names_of
@@ -58,8 +58,7 @@ def known_as(document_id: str, scope: bytes) -> bytes | None:
     return name_of(document_id, scope) if document_id else None
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True):
     """A record that forgets the documents of an id: a tombstone, or a new version of them."""
 
     row: int  # number of the batch's records before it
@@ -70,8 +69,7 @@ class Tombstone:
     replaces: bool = False  # whether the record is their new version
 
 
-@dataclass(frozen=True, slots=True)
-class Forgetting:
+class Forgetting(Struct, frozen=True):
     """The documents that the tombstones of a batch forget."""
 
     first_ordinal: int
@@ -194,8 +192,7 @@ class _Named:
             self._known[name] = [*stored.tolist(), *self._own.get(name, ())][::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(Struct, frozen=True):
     """The documents that a batch's records have removed."""
 
     stored: I64  # ordinals of documents that were in the index, rising

@@ -14,9 +14,10 @@ early (`cut`) if that would list a row elsewhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
 from streamfilter.index.bucket_levels import Level
@@ -33,8 +34,7 @@ Leaving = tuple[I64, I64, I64]
 is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Keys of one length that occur in at least two rows of the batch, or that are kept.
 
     Three rows with the keys 7, 9 and 7 in one column give one group with two entries: rows 0 and 2.

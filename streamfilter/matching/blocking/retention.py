@@ -25,10 +25,10 @@ has a *reach*, the lowest ordinal that it may match, at or above its horizon.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from msgspec import Struct, field
 
 from streamfilter.index.ages import ages_of
 from streamfilter.index.progress import Progress
@@ -56,8 +56,7 @@ Marks = Callable[[int], BatchMark | None]
 NO_DOCUMENTS: I64 = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """How far back a batch may match, and which window its own documents enter."""
 
     horizon: int = 0
@@ -97,8 +96,7 @@ def no_marks(_: int) -> None:
     """Return None: no batch has a mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """How much is remembered."""
 
     documents: int | None = None
@@ -228,8 +226,7 @@ class Retention:
         return horizons
 
 
-@dataclass(frozen=True, slots=True)
-class _Dated:
+class _Dated(Struct, frozen=True):
     """Arrival times of an index's documents, followed by those of its next batch."""
 
     progress: Progress
@@ -273,8 +270,7 @@ class _Dated:
         return end, np.asarray(known.first_ordinal + before, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class _Aging:
+class _Aging(Struct, frozen=True):
     """Finds the document of a batch that begins a new window, if there is one."""
 
     retention: Retention

@@ -20,9 +20,9 @@ withheld for its text and row 1 comes out, only row 2 is a duplicate by its id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.index.ages import ages_of
 from streamfilter.index.format import values_of
@@ -143,8 +143,7 @@ class SharedNames:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Visibility:
+class Visibility(Struct, frozen=True):
     """The range of ordinals that each of n documents may match."""
 
     since: I64  # (n,) first ordinal of the range

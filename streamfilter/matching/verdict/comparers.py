@@ -12,12 +12,12 @@ A method is a line of `COMPARERS`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.similarity.columns import F64, I64, Contents
 from streamfilter.similarity.exact import Compared, jaccard
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from streamfilter.entities.scoring import FieldRules
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Struct, frozen=True):
     """The similarity from which a pair is a match, by the sizes of its sets or by slots.
 
     In a short text one changed word moves Jaccard far, and so does chance. So the threshold of a
@@ -111,8 +110,7 @@ PASSED_OVER = 1e-4
 estimate is too low by chance. For more similar pairs the share is far smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparer:
+class Comparer(Struct, frozen=True):
     """One way to compare a pair."""
 
     compare: Compare | None = None

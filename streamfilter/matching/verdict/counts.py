@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from streamfilter.entities.held_out import NO_POOLS, HeldOut
@@ -15,8 +15,7 @@ from streamfilter.model import Decision, Verdict
 from streamfilter.similarity.columns import I64, Flags
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Counts of one judged batch."""
 
     candidates: I64  # (n,) distinct candidates of each document

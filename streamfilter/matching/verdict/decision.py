@@ -9,13 +9,14 @@ document without a confirmed match is unique.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from itertools import product, repeat
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.matching.blocking.candidates import Candidates
 from streamfilter.matching.verdict import envelope
@@ -81,8 +82,7 @@ def _fate_of_match(*, same: bool, enough: bool) -> Fate:
     return Fate.MATCH if enough else Fate.CONTAINED
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One pair of a document and a candidate, under a policy."""
 
     policy: MatchPolicy
@@ -192,8 +192,7 @@ def _name(places: I64 | None, pair: int, names: Sequence[str]) -> str:
     return names[places[pair]] if places is not None and places[pair] >= 0 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Candidates with their result: confirmed, rejected, skipped or missing.
 
     If a document has an equal text, its other candidates are none of these (`Fate.UNASKED`).
@@ -228,7 +227,7 @@ class Outcome:
     def where(self, kept: Flags) -> Outcome:
         pairs: dict[str, Any] = {
             name: column[kept]
-            for name in self.__slots__
+            for name in self.__struct_fields__
             if isinstance(column := getattr(self, name), np.ndarray)
         }
         return replace(self, candidates=self.candidates.where(kept), **pairs)

@@ -12,12 +12,12 @@ estimate for samples.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, to_builtins
 
 from streamfilter.matching.verdict.comparers import COMPARERS, Comparer, Threshold
 from streamfilter.similarity.columns import F64, I64, Flags
@@ -35,8 +35,7 @@ _LATER = ("known_id", "weights", "minimum_fields", "agree_on", "within", "also_s
 has the same bytes as before, and an older version opens it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchPolicy:
+class MatchPolicy(Struct, frozen=True):
     """The settings that decide whether a pair is a duplicate."""
 
     threshold: float = 0.8
@@ -100,7 +99,7 @@ class MatchPolicy:
         off = MatchPolicy()
         stored = {
             name: value
-            for name, value in asdict(self).items()
+            for name, value in to_builtins(self).items()
             if name not in _LATER or value != getattr(off, name)
         }
         return json.dumps(stored, sort_keys=True).encode()
@@ -183,8 +182,7 @@ class MatchPolicy:
         return Terms(self, ours, theirs, self.comparer.wanted(self.limit, ours, theirs))
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The conditions for pairs to be duplicates, given the sizes of their sets."""
 
     policy: MatchPolicy

@@ -10,12 +10,13 @@ A side topic also holds notes. An operator's command writes one with the records
 | reference, a record that was too large | none: it is read at its source |
 """
 
+import dataclasses
 from array import array
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.envelope import Envelope, Matched, SourcePlace
@@ -37,8 +38,7 @@ Span = tuple[int, int]
 """The first and the last offset of a run of records; between them is no other record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """The records of the note's partition that were sent on."""
 
     spans: tuple[Span, ...]
@@ -75,8 +75,7 @@ class Noted:
         return at >= 0 and offset <= int(ends[at])
 
 
-@dataclass(frozen=True, slots=True)
-class SideRecord:
+class SideRecord(Struct, frozen=True):
     """A withheld record or a dead letter."""
 
     record: Record  # as the side topic holds it
@@ -101,8 +100,7 @@ class SideRecord:
         return self.value_bytes in (None, len(record.value or b""))
 
 
-@dataclass(slots=True)
-class CorrectionCounts:
+class CorrectionCounts(Struct):
     """What a correction did, or would do."""
 
     sent: Counter[str] = field(default_factory=Counter)  # by label
@@ -197,7 +195,7 @@ def _letter(record: Record, ours: dict[str, str]) -> SideRecord:
     if size is None and ours["error.code"] != ErrorCode.BAD_HEADER:
         original = _original(record, source, record.value)
         if "error.timestamp" in ours:  # the letter of a refused record has its own time
-            original = replace(original, timestamp=int(ours["error.timestamp"]))
+            original = dataclasses.replace(original, timestamp=int(ours["error.timestamp"]))
     return SideRecord(
         record,
         source,

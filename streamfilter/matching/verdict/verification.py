@@ -14,9 +14,11 @@ round needs only a few. So the index's candidates are estimated once for all rou
 shortlist in the order in which they would be compared.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents
@@ -39,8 +41,7 @@ WORD = 8
 LANES = np.uint64(0x0101010101010101)  # times this, a word's top byte is its bytes' sum
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(Struct, frozen=True):
     """The state before sets are compared: columns with one value for each candidate."""
 
     at: I64  # row among stored + own documents
@@ -67,8 +68,7 @@ class _Look:
         return none if self.differs is None else self.near & (self.differs >= 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The candidates that a round may compare, and how many it leaves out."""
 
     candidates: Candidates  # pairs that may be compared, for the asked rows
@@ -77,8 +77,7 @@ class Asked:
     more: Flags  # (n,) whether the index has more hopeful candidates, which are not passed on
 
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
+class Shortlist(Struct, frozen=True):
     """The index's candidates that may become matches: neither hopeless nor missing."""
 
     limited: LimitedCandidates  # these, for each document the best estimates first

@@ -8,10 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from math import isnan, nan
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.model import DUPLICATES
 from streamfilter.monitoring.metrics import Metrics
@@ -22,8 +23,7 @@ RATE_SECONDS, SPAN_SECONDS_MIN = 1.0, 5.0
 """Least time that makes a rate, and a point of a line: a short one shows only batches."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     """The counters and gauges at one time; NaN: unknown."""
 
     at: float  # monotonic seconds

@@ -15,11 +15,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.monitoring.web.pages import EXPLAIN, OPEN, QUERY, Answer, Pages
 from streamfilter.monitoring.web.questions import BODY_BYTES_MAX
@@ -131,8 +132,7 @@ class Server:
         self.close()
 
 
-@dataclass(slots=True, eq=False)
-class _Visit:
+class _Visit(Struct, eq=False):
     """A connection that takes one of the places."""
 
     connection: socket.socket

@@ -19,13 +19,14 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from shlex import quote
 from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl
+
+from msgspec import Struct, field
 
 from streamfilter.monitoring.web.token_file import TokenFile
 from streamfilter.process.cures import CURES
@@ -48,8 +49,7 @@ BUSY = "another question is being answered, or was just now; ask again in some s
 Reply = tuple[int, dict[str, Any]]  # a status code, and the answer or an ``error``
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(Struct):
     """Who asks now, and when the next one may."""
 
     rests: float
@@ -57,8 +57,7 @@ class _Turn:
     free_from: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(Struct, frozen=True):
     """Runs `explain --id` and `query` with the configuration of this process."""
 
     options: Sequence[str] = ()

@@ -8,9 +8,10 @@ that is recent, because the index itself stores no text.
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.model import Decision, Malformed, Match, Record, Source, Unjudged, Verdict
@@ -24,8 +25,7 @@ ORIGINALS_BYTES_MAX = 16 * 1024 * 1024  # most bytes kept of the values of forwa
 Read = Callable[[Record], str | None]  # returns the text of a record; None if it has none
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """The settings that the status shows."""
 
     topic: str = ""
@@ -35,8 +35,7 @@ class Shown:
     payloads: bool = False  # whether the texts of duplicates are shown
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """A near-duplicate and its best match."""
 
     document_id: str

@@ -6,10 +6,11 @@ It is read for each request, so that a new token needs no restart.
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
 from hmac import compare_digest
 from os import fstat
 from pathlib import Path
+
+from msgspec import Struct
 
 from streamfilter.stops import ConfigError, Problem
 
@@ -18,8 +19,7 @@ OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """A group may read it, because Kubernetes mounts secrets that way."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(Struct, frozen=True):
     """A file with one token, which other users of this host cannot read."""
 
     path: Path

@@ -38,7 +38,8 @@ that was being gathered. A batch that is read again after a rewind is not audite
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamfilter.index.protocol import Index
 from streamfilter.matching.batch import Decided
@@ -110,8 +111,7 @@ class Auditing:
         self._seen = now
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """How many arrivals are audited, and how much time that may take."""
 
     arrivals: float = 0.0  # share of the judged documents that may be chosen, 0 to 1; 0: no audit

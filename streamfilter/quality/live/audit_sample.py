@@ -8,10 +8,11 @@ they are to each other. While it is gathered, a sample is cut whenever it exceed
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.matching.verdict.decision import SAME_FIELD, SAME_ID
@@ -47,8 +48,7 @@ class ArrivalKind(IntEnum):
     """Withheld by an id or a field, too short to be signed, too large, or not comparable now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """Some chosen arrivals, as columns."""
 
     ordinals: I64
@@ -73,8 +73,7 @@ class Chosen:
 _COLUMNS = ("ordinals", "hashes", "kinds", "horizons", "named", "doubts")
 
 
-@dataclass(slots=True)
-class AuditSample:
+class AuditSample(Struct):
     """The arrivals of a round, and the chosen ones with the lowest hashes."""
 
     limit: int

@@ -7,10 +7,10 @@ a round.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.entities.scoring import RecordColumns, similar_records
@@ -43,8 +43,7 @@ CAUSES = ("bands", "full_buckets", "max_candidates", "estimate")
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """The result of one round: counts of a population, and a random sample of it."""
 
     population: Mapping[ArrivalKind, int]

@@ -22,10 +22,10 @@ has 1 error in 20 pairs or more (`1 / (ERROR + 1)`) raises the alarm again and a
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import log
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.quality.live.audit_sample import ArrivalKind
@@ -47,8 +47,7 @@ FIGURES = ("recall", "wrong")
 ``wrong``: errors are near-duplicates that are similar to nothing, among the chosen ones."""
 
 
-@dataclass(slots=True)
-class ChangeDetector:
+class ChangeDetector(Struct):
     """The state of the test after all pairs so far: two numbers."""
 
     score: int | None = None  # evidence for a change, 0 to `LIMIT`; None before the first pair

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.quality.live.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
@@ -39,8 +40,7 @@ FOUND = 12
 """Upper bound on the misses of a sample in which a few were found: it sets the sample's size."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """An estimate with bounds, one bound, or nothing; and the reason for what is missing."""
 
     value: float | None = None
@@ -164,8 +164,7 @@ def calibrated(claimed: float, wrong: Flags, originals: I64) -> tuple[str, str]:
     return "not known", f"{seen}, which says no more of such verdicts than {ends}"
 
 
-@dataclass(frozen=True, slots=True)
-class ThinnedRounds:
+class ThinnedRounds(Struct, frozen=True):
     """Several rounds, thinned to one common sampling probability."""
 
     exact: bool

@@ -20,12 +20,13 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil
 from typing import IO
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.sample.brute_force import all_pairs
@@ -63,8 +64,7 @@ def nowhere(_: int) -> AbstractContextManager[Advanced]:
     return nullcontext(lambda _: None)
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """What a table changes for the first documents of its sample."""
 
     documents: int
@@ -74,8 +74,7 @@ class Effect:
     both: int  # pairs that are in both
 
 
-@dataclass(frozen=True, slots=True)
-class CommonPassage:
+class CommonPassage(Struct, frozen=True):
     """A passage of boilerplate."""
 
     text: str
@@ -83,8 +82,7 @@ class CommonPassage:
     share: float  # share of the documents that its rarest shingle stands in
 
 
-@dataclass(frozen=True, slots=True)
-class Boilerplate:
+class Boilerplate(Struct, frozen=True):
     """A table, and how it came about."""
 
     table: Table

@@ -1,8 +1,9 @@
 """What `streamfilter boilerplate` found, for a person and for a program."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.quality.sample.boilerplate import OWN, Boilerplate, CommonPassage
@@ -14,8 +15,7 @@ SHOWN_CHARACTERS = 100
 MOST = 0.5  # share of the documents above which a warning is given
 
 
-@dataclass(frozen=True, slots=True)
-class BoilerplateReport:
+class BoilerplateReport(Struct, frozen=True):
     """A table of boilerplate, and what it changes."""
 
     found: Boilerplate
@@ -34,8 +34,8 @@ class BoilerplateReport:
             "left_out": found.left_out,
             "dropped_share": found.dropped,
             "documents_left": dict(zip(("all", "enough", "few"), table.sample.left, strict=True)),
-            "pairs": asdict(found.effect),
-            "passages": [asdict(each) for each in found.passages[:PASSAGES]],
+            "pairs": to_builtins(found.effect),
+            "passages": [to_builtins(each) for each in found.passages[:PASSAGES]],
             "digest": table.digest,
             "warnings": [*self._warnings()],
         }

@@ -11,9 +11,9 @@ lists without document 2 are (0, 0, 1). So document 0 shares two tokens, and doc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.process.signals import INTERRUPTION
@@ -24,8 +24,7 @@ from streamfilter.similarity.sketch import Sketcher
 EXAMPLES = 5  # missed pairs that a sample shows
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(Struct, frozen=True):
     """A similar pair that shares no key, or no field."""
 
     id: str
@@ -33,8 +32,7 @@ class Missed:
     similarity: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Pairs of documents of a sample, with their exact similarity."""
 
     later: I64  # (p,) row of the document that came later

@@ -12,10 +12,10 @@ difference between the seeds shows it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.quality.sample.brute_force import Pairs
@@ -28,8 +28,7 @@ CHANCE = 1 / 256
 STEPS = 1_000  # steps of the theoretical curve; values between them are interpolated
 
 
-@dataclass(frozen=True, slots=True)
-class CurveBin:
+class CurveBin(Struct, frozen=True):
     """Pairs of similarities in [low, high)."""
 
     low: float

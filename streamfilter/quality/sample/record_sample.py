@@ -5,10 +5,10 @@ many similar pairs that misses, and validates the matches by the held-out field.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from streamfilter.entities.held_out import HeldOut, Pool, held_out_values, random_pool, validation
@@ -25,8 +25,7 @@ FLOOR = 0.3  # pairs with a lower score are ignored: one equal field of three is
 NO_ROWS = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSample:
+class RecordSample(Struct, frozen=True):
     """The result of brute force over records."""
 
     records: int
@@ -48,7 +47,7 @@ class RecordSample:
             "similar_pairs": self.similar,
             "false_negatives": self.similar - self.found,
             "false_positives": self.false_candidates,
-            "missed": [asdict(each) for each in self.missed],
+            "missed": [to_builtins(each) for each in self.missed],
             "held_out": {
                 "pools": {
                     name: {"pairs": pool.pairs, "mean": pool.mean if pool.pairs else None}

@@ -6,10 +6,10 @@ recommended threshold has few pairs close to it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from streamfilter.matching.verdict.policy import MatchPolicy
@@ -32,8 +32,7 @@ REACH = 0.1  # largest distance from the threshold to a recommended one
 MANY = 3  # fewest pairs close to the threshold for which another threshold is considered
 
 
-@dataclass(frozen=True, slots=True)
-class BruteForceSample:
+class BruteForceSample(Struct, frozen=True):
     """The result of brute force over texts."""
 
     documents: int
@@ -54,11 +53,11 @@ class BruteForceSample:
         return {
             "documents": self.documents,
             "threshold": self.threshold,
-            **asdict(self.shape),
+            **to_builtins(self.shape),
             "similar_pairs": self.similar,
             "false_negatives": self.similar - self.found,
             "false_positives": self.false_candidates,
-            "missed": [asdict(each) for each in self.missed],
+            "missed": [to_builtins(each) for each in self.missed],
             "curve": [each.as_json() for each in self.curve],
             "recommendation": self.recommendation,
         }

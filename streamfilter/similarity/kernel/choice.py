@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import ctypes
@@ -24,8 +25,7 @@ AUTO, OFF = "auto", "off"
 _setting = os.environ.get(VARIABLE) or AUTO
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The kernel's library, or None for numpy."""
 
     library: ctypes.CDLL | None

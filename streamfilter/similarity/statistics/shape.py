@@ -9,9 +9,10 @@ The expected candidates of a document are the sum of P over the earlier document
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, exp, lgamma, log, log1p
+
+from msgspec import Struct
 
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
 
@@ -37,8 +38,7 @@ class MissesRecall(ValueError):
         self.got, self.cure = got, cure
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """How many keys a signature has, and what each is made of."""
 
     bands: int

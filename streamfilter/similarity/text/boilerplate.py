@@ -15,11 +15,11 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from streamfilter.similarity.columns import U32, U64, Flags
@@ -39,8 +39,7 @@ class TableError(ValueError):
     """A file is no table, or it is one for other settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """The sample that a table was counted on."""
 
     documents: int  # documents with different texts
@@ -55,8 +54,7 @@ class Sample:
         return tuple(each / max(self.documents, 1) for each in self.left)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class Table(Struct, frozen=True, eq=False):
     """The shingles of a table, as numbers of words."""
 
     normalisation: dict[str, Any]  # `Normalisation.as_fields` of the texts

@@ -8,12 +8,12 @@ That is exact: a space composes with nothing, and no mark moves across it.
 """
 
 import unicodedata
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from threading import Lock
 
 import numpy as np
+from msgspec import Struct
 
 from streamfilter.cleaning.folds import folded
 from streamfilter.similarity.columns import I64, U32, distinct, slices
@@ -35,8 +35,7 @@ FORMS: dict[str, tuple[Form, Form]] = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", 
 PLAIN_PAGES = range(0x34, 0xD7)  # Chinese and Hangul: most of these change nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Edits:
+class Edits(Struct, frozen=True):
     """Replacements of stretches of an array."""
 
     starts: I64  # (n,) rising; no stretch reaches into the next one

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.similarity.columns import I64, U8, U32, distinct, slices
 from streamfilter.similarity.hashing import WORD
@@ -60,8 +61,7 @@ GROWTH_MAX = LONG_MAX  # the most code points that one becomes: so far may a tex
 GROWING = (*range(0xA0, 0x3400), *range(0xD800, 0x20000))  # no other code point becomes several
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(Struct, frozen=True):
     """Byte spans in a buffer, and which of them belong to which text."""
 
     starts: I64
@@ -69,8 +69,7 @@ class Spans:
     text_starts: I64  # (n + 1,) text i has spans text_starts[i] to text_starts[i + 1]
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Normalised texts in one byte buffer, a separator before, between and after them."""
 
     buffer: bytes  # UTF-8, with 8 spare bytes at the end, so that spans read as words

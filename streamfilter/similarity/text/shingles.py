@@ -13,11 +13,12 @@ adverts and navigation few.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from streamfilter.similarity.columns import I64, U64, Flags, distinct
@@ -45,8 +46,7 @@ UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 """What a token of 4 bytes has of 8: the half that is also stored in samples."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Struct, frozen=True):
     """The tokens of n texts, one after the other; repeats are kept."""
 
     values: U64
@@ -56,8 +56,7 @@ class Tokens:
     None without a table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """A part of a text whose shingles all are common."""
 
     text: int  # number of the text in its chunk

@@ -1,7 +1,6 @@
 """`streamfilter bench` from outside: what it saves, and that a wrong result fails the run."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.bench import indexing
 from tests.bench.catalogue import BENCHMARKS
 from tests.bench.options import LongOptions
+from tests.support.values import replace
 
 QUICK = LongOptions(repeat=1, quick=True)
 

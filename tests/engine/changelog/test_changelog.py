@@ -1,7 +1,6 @@
 """The changelog's bytes: what is written is read back, and anything else is refused."""
 
 import random
-from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
@@ -45,6 +44,7 @@ from streamfilter.stops import Stop
 from tests.index import samples
 from tests.index.samples import identity
 from tests.support.columns import same_columns
+from tests.support.values import replace
 
 SLOTS = 16
 MOST = NUMBER_MAX

@@ -7,7 +7,6 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from tests.index.damage.test_crash import CAP, batch, opened
 from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity, settle
 from tests.support.machine.disk import fill, small_file_system
+from tests.support.values import replace
 
 BATCHES = 120
 

@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS
 from tests.support.machine.strace import killed_in_write, needs_strace
 from tests.support.session.trials import short_and_long
+from tests.support.values import replace
 
 SEED = 20_261_142
 SIZE, TOKENS, BATCHES = 1_200, 400, 2

@@ -7,7 +7,7 @@ test on scripted ports, or a story of the simulator, shows what the engine does 
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -37,6 +37,7 @@ from tests.engine.scripted import FakeClock, ScriptedLog
 from tests.simulator.cluster.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
 from tests.simulator.world import Life, World
 from tests.support.topics import Input, create_topics, read_committed
+from tests.support.values import replace
 from tests.truth.history import UNIQUE
 
 T = TypeVar("T")

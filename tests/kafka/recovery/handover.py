@@ -14,7 +14,6 @@ import random
 import signal
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from tests.kafka.story import record, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.topics import create_topics
+from tests.support.values import replace
 
 SESSION_SECONDS = 10
 FILL_TIMEOUT_SECONDS = 3_600

@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 from streamfilter.engine.messages import changelog
 from streamfilter.engine.messages.changelog_header import BATCH, kind_of
 from tests.kafka.story import records, texts, verdicts
 from tests.support.stage import Stage
 from tests.support.topics import Input, end_offsets, read_committed
+from tests.support.values import replace
 
 SEED = 20_261_123
 SETTINGS = {

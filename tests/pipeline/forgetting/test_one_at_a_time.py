@@ -13,7 +13,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 import numpy as np
@@ -46,6 +46,7 @@ from tests.pipeline.test_sequential_model import (
     stream,
 )
 from tests.support.arrivals import arrival, buckets_below, buckets_of
+from tests.support.values import replace
 
 NOW, DAY = 10**12, 86_400_000
 SEEDS = range(*map(int, os.environ.get("STORIES", "50:110").split(":")))

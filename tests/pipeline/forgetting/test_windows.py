@@ -2,7 +2,6 @@
 
 import random
 import re
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.model import EVER, BatchMark, Record, Source, Span, Window
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, run_in_batches
+from tests.support.values import replace
 
 HOUR = 3_600_000
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from streamfilter.engine.batches.inputs import Inputs
@@ -33,6 +32,7 @@ from streamfilter.engine.ports import (
 from streamfilter.model import Positions, Record, Source
 from tests.simulator.cluster.broker import Partition, Txn
 from tests.simulator.world import FAR_FUTURE, SOCKET_SECONDS, TRANSACTION_SECONDS, Life, World
+from tests.support.values import replace
 
 INPUT, CHANGELOG = "input", "changelog"
 

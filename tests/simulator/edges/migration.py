@@ -15,7 +15,7 @@ The successor has another scheme. The oracle holds each record to the changelog 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -51,6 +51,7 @@ from tests.simulator.successor.process import (
 from tests.simulator.successor.story import REFUSED, TRIES, SuccessorStory
 from tests.simulator.texts import scheme
 from tests.simulator.world import Life
+from tests.support.values import replace
 from tests.truth.changelog import Failure, read_batches
 
 NEW_ROLES = Roles(NEW, f"{NEW}.edge", f"{NEW}.judge", f"{NEW}.sketches", f"{NEW}.verdicts")

@@ -24,7 +24,6 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from tests.simulator.edges.story import EdgeStory
 from tests.simulator.edges.world import VERDICTS, EdgeWorld
 from tests.simulator.story import Planted
 from tests.simulator.world import FAULTS, OUTPUTS
+from tests.support.values import replace
 
 
 def _worlds(

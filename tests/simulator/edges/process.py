@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from tests.simulator.cluster.membership import SimClock, SimMembership
 from tests.simulator.edges.world import ONE_GROUP, SKETCHES, EdgeWorld, Roles, retracts
 from tests.simulator.process import LATENCY, Process, Teller
 from tests.simulator.world import Life
+from tests.support.values import replace
 
 PENDING = 12
 

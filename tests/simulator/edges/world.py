@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from streamfilter.engine import start_checks
 from streamfilter.model import Positions
 from tests.simulator.cluster.group import Group
 from tests.simulator.world import OUTPUTS, World
+from tests.support.values import replace
 
 SKETCHES, VERDICTS, EDGES = "sketches", "verdicts", "edge"
 LOSSES = (0.0, 0.0, 0.05, 0.15)

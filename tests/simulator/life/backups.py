@@ -11,7 +11,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +32,7 @@ from tests.simulator.cluster.log import CHANGELOG, INPUT
 from tests.simulator.cluster.membership import SimClock
 from tests.simulator.dictionaries import Files
 from tests.simulator.world import Crash, Life, World
+from tests.support.values import replace
 from tests.truth.changelog import BATCH, anew_at, read_batches
 
 if TYPE_CHECKING:

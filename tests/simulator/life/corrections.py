@@ -12,7 +12,6 @@ import random
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from tests.simulator.cluster.membership import SimClock
 from tests.simulator.process import reader
 from tests.simulator.texts import pool, scheme
 from tests.simulator.world import OUTPUTS, SOCKET_SECONDS, Crash, Life, World
+from tests.support.values import replace
 from tests.truth.changelog import Failure
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE, Input
 

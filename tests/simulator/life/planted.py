@@ -1,6 +1,5 @@
 """Bugs planted into the life of an index: what is corrected, sent back and copied."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from tests.simulator import chapters
 from tests.simulator.cluster.log import CHANGELOG
 from tests.simulator.life import backups, corrections
 from tests.simulator.planted_runs import CALM, only_in_worlds
+from tests.support.values import replace
 
 BUSY: dict[str, Any] = {
     "rates": {**CALM, "pause": 0.03, "crash": 0.03, "late_markers": 0.5},

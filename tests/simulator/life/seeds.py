@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from streamfilter.engine.batches.seeding import NoOutputs, SeedCounts, SeedSource
 from streamfilter.engine.parts import Parts
@@ -10,6 +10,7 @@ from streamfilter.index.input_table import NUMBERS_MAX, Piece, Seed
 from streamfilter.model import Record, Source
 from tests.simulator.texts import draw
 from tests.simulator.world import BEGINNING
+from tests.support.values import replace
 from tests.truth.changelog import SEED_NAMES, Failure
 from tests.truth.history import Input
 

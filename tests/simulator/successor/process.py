@@ -1,7 +1,6 @@
 """A process of the group that takes over from the one of the story."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from streamfilter.engine.messages.changelog_header import SUCCESSOR, Successor, encode_successor
 from streamfilter.engine.parts import Parts
@@ -16,6 +15,7 @@ from tests.simulator.cluster.log import CHANGELOG, INPUT, SimChangelog, SimSink,
 from tests.simulator.cluster.membership import SimClock, SimMembership
 from tests.simulator.process import LATENCY, Process, Teller
 from tests.simulator.world import Life
+from tests.support.values import replace
 
 NEW = "new"
 NEW_CHANGELOG = f"{NEW}.changelog"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from streamfilter.matching.blocking.retention import UNLIMITED
@@ -12,6 +12,7 @@ from tests.simulator.oracle import outputs
 from tests.simulator.story import CALM_ROUNDS, Story, truth
 from tests.simulator.successor.process import NEW, NEW_CHANGELOG, NewProcess
 from tests.simulator.world import World
+from tests.support.values import replace
 from tests.truth.changelog import Failure, read_batches
 from tests.truth.history import DEAD, DUPLICATES, UNIQUE
 

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,6 +5,7 @@ import pytest
 from streamfilter.tasks import restore, take_over
 from tests.simulator.story import Planted, run
 from tests.simulator.successor.story import SuccessorStory
+from tests.support.values import replace
 
 QUICK = 20
 
