@@ -5,9 +5,9 @@
     python -m tests.bench --only retention
 
 ``streamfilter bench`` runs the first two of them, on the user's machine. The rivals are installed
-by ``pip install -r tests/bench/peers/requirements.txt``. The benchmarks kafka, cluster, equality
-and million start a real broker and need Java and Maven. Exit code 1 if a result is wrong: a
-record lost, recall, precision.
+by ``pip install -r tests/bench/peers/requirements.txt``. The benchmarks kafka, cluster, equality,
+million and slow-store start a real broker and need Java and Maven. Exit code 1 if a result is
+wrong: a record lost, recall, precision.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tests.bench.catalogue import BENCHMARKS
 from tests.bench.options import LongOptions
 from tests.support.values import replace
 
-BROKERS = ("kafka", "cluster", "equality", "million")
+BROKERS = ("kafka", "cluster", "equality", "million", "slow-store")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
