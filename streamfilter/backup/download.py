@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -79,18 +80,18 @@ def restorable(store: Store) -> list[Copied]:
             f"{store.where}: holds backups of several indexes ({ids})\n"
             "    cure: name one with --index-id"
         )
-    if not newest:
-        why = "".join(f"\n    {note}" for note in notes)
-        raise IndexRefused(f"{store.where}: holds no finished backup{why}")
-    return newest
+    return newest or _none(store, "", notes)
 
 
 def of_index(store: Store, index_id: str) -> list[Copied]:
-    found = candidates(store, index_id) if manifest.INDEX_ID.fullmatch(index_id) else None
-    if found is None or not found.whole:
-        why = "".join(f"\n    {note}" for note in (found.notes if found else ()))
-        raise IndexRefused(f"{store.where}: holds no finished backup of {index_id!r:.60}{why}")
-    return found.whole[:1]
+    known = manifest.INDEX_ID.fullmatch(index_id)
+    found = candidates(store, index_id) if known else BackupsFound([], [])
+    return found.whole[:1] or _none(store, f" of {index_id!r:.60}", found.notes)
+
+
+def _none(store: Store, of: str, notes: list[str]) -> NoReturn:
+    said = "\n    ".join([f"{store.where}: holds no finished backup{of}", *notes])
+    raise IndexRefused(said)
 
 
 def restore(

@@ -13,7 +13,7 @@ from msgspec import Struct, to_builtins
 from streamfilter.inquiry.indexes import AskedDocument, OpenIndex, Question, opened, unknown
 from streamfilter.matching.explanation import Explanation, beside, explain
 from streamfilter.matching.search import Candidate, search
-from streamfilter.matching.verdict.decision import Fate, Finding
+from streamfilter.matching.verdict.decision import Fate
 from streamfilter.matching.verdict.envelope import p_false_positive
 from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.scheme import Scheme
@@ -22,6 +22,7 @@ from streamfilter.stops import counted
 
 SHOWN_CHARACTERS = 160
 SHOWN_CANDIDATES = 12
+NUMBERS = ("similarity", "estimate", "exact", "wanted")
 SAME = {"same_text": "same text", "same_field": "same field"}
 
 
@@ -92,24 +93,21 @@ def _rank(found: Candidate) -> tuple[float, int]:
     return -inf if same_field else -found.finding.similarity, found.ordinal
 
 
-def _match(index: OpenIndex, found: Candidate) -> dict[str, object]:
+def _match(index: OpenIndex, found: Candidate) -> dict[str, Any]:
+    """Return one pair as JSON values; containment where the policy asks for it."""
+    finding = found.finding
+    numbers = {name: getattr(finding, name) for name in NUMBERS}
+    contained = {} if finding.containment is None else {"containment": finding.containment}
     return {
         "id": found.id,
-        **_numbers(found.finding),
-        "why": found.finding.why,
+        "fate": finding.fate.value,
+        **numbers,
+        **contained,
+        "why": finding.why,
         "ordinal": found.ordinal,
         "bands": found.bands,
         "source": index.origins.described(found.partition, found.offset),
     }
-
-
-def _numbers(finding: Finding) -> dict[str, object]:
-    """Return the numbers of one pair; containment where the policy asks for it."""
-    fields: dict[str, object] = {"fate": finding.fate.value}
-    for name in ("similarity", "estimate", "exact", "wanted"):
-        fields[name] = getattr(finding, name)
-    contained = finding.containment
-    return fields if contained is None else fields | {"containment": contained}
 
 
 class Explanations(Struct, frozen=True):
@@ -180,16 +178,8 @@ def _explained(about: Question, text: str | None, against: str | None) -> dict[s
 
 
 def _candidate(index: OpenIndex, found: Candidate) -> dict[str, Any]:
-    return {
-        "id": found.id,
-        "ordinal": found.ordinal,
-        "bands": list(found.shared),
-        **_numbers(found.finding),
-        "confirmed": found.confirmed,
-        "why": found.finding.why,
-        **as_points(index.sketcher.scheme, found),
-        "source": index.origins.described(found.partition, found.offset),
-    }
+    shared, points = list(found.shared), as_points(index.sketcher.scheme, found)
+    return _match(index, found) | {"bands": shared, "confirmed": found.confirmed, **points}
 
 
 def _against(about: Question, against: str) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +21,6 @@ from streamfilter.engine.ports import (
     Entry,
     LogError,
     Member,
-    Outgoing,
     Watermarks,
     as_stop,
 )
@@ -31,7 +31,6 @@ from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexRefused, file_errors
 from streamfilter.kafka.task_factory import TaskFactory
-from streamfilter.model import Positions
 from streamfilter.process.health import State
 from streamfilter.stops import Temporary
 from streamfilter.tasks.task import Task
@@ -75,22 +74,10 @@ class Unwritten(Struct):
     def compacted(self, topics: Iterable[str]) -> list[str]:
         return []
 
-    def open(self, *, watched: bool = False) -> None:
-        """Open no producer."""
+    def begin(self, *_: Any, **__: Any) -> None:
+        """Do nothing: there is no producer."""
 
-    def produce(self, records: Sequence[Outgoing]) -> None:
-        """Send nothing."""
-
-    def send_offsets(self, positions: Positions, member: Member) -> None:
-        """Send nothing."""
-
-    def refuse_changed(self) -> None:
-        """Refuse nothing."""
-
-    def begin(self) -> None:
-        """Begin nothing."""
-
-    abort = serve = close = begin
+    open = produce = send_offsets = refuse_changed = abort = serve = close = begin
 
 
 class Nothing(Struct, frozen=True):

@@ -13,7 +13,7 @@ judged goes on.
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 
 from confluent_kafka import TopicPartition
 
@@ -27,7 +27,7 @@ from streamfilter.kafka.lifecycle.seed_sources import topic_seed
 from streamfilter.kafka.lifecycle.seeding import Seeding, members_after_a_session
 from streamfilter.kafka.predecessor import OldGroup, OldState, TakeOver, settled
 from streamfilter.kafka.service_start import Start, StoppedEarly, explained
-from streamfilter.kafka.topic_reader import Advanced, no_progress
+from streamfilter.kafka.topic_reader import no_progress
 from streamfilter.process.health import State
 from streamfilter.stops import ConfigError, Problem
 
@@ -131,7 +131,8 @@ def _read_tail(start: Start) -> None:
         start.health.enter(State.STARTING, f"what {topic} has received is read into the index")
         return start.stopping()
 
-    with topic_seed(config, topic, None, None, (None, None), _unshown) as tail:
+    unshown = nullcontext(no_progress)
+    with topic_seed(config, topic, None, None, (None, None), lambda *_: unshown) as tail:
         seeding = Seeding(config, lambda _: [tail], errors_max=ANY)
         seeding.run(stopping)
     if not seeding.finished:
@@ -139,10 +140,6 @@ def _read_tail(start: Start) -> None:
     logger.info("%s is in the index: %s", topic, seeding.as_text())
     if broken := seeding.counts.verdicts["broken"]:
         logger.warning("%s: %s cannot be read: their copies count as new", topic, broken)
-
-
-def _unshown(label: str, length: int) -> AbstractContextManager[Advanced]:
-    return nullcontext(no_progress)
 
 
 def _fence(config: Config, group: str) -> None:
