@@ -8,9 +8,8 @@ process on purpose: `cli.main` prints the message and returns the code. Any othe
 import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
-
-from msgspec import Struct
 
 
 class ExitCode(IntEnum):
@@ -37,7 +36,8 @@ class ExitCode(IntEnum):
     """SIGTERM ended the work: 128 + SIGTERM."""
 
 
-class Problem(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Problem:
     """One problem, described so that the reader can repair it."""
 
     key: str

@@ -303,8 +303,4 @@ def test_a_context_manager_lets_what_it_catches_rise():
 def test_the_nouns_need_nothing_but_the_standard_library_and_msgspec():
     for path in (path for path in FILES if room_of(path) in (*NOUNS, "stories")):
         assert set(our_rooms(path)) <= {room_of(path), *NOUNS}, path
-        assert not {module.split(".")[0] for module, _ in imports(path)} & {
-            "numpy",
-            "msgspec",
-            *LIBRARIES,
-        }
+        assert not {module.split(".")[0] for module, _ in imports(path)} & {"numpy", *LIBRARIES}

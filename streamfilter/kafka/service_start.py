@@ -8,13 +8,13 @@ rights that the user needs.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from streamfilter.assembly import backups_for, crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.checks import announced
@@ -52,6 +52,7 @@ from streamfilter.monitoring.web.showcase import Showcase
 from streamfilter.process.health import Health, State
 from streamfilter.process.limits import Need, refuse_small_limits
 from streamfilter.stops import ConfigError, Problem, Refused, Stop, Temporary
+from streamfilter.tasks.index_backups import BackupObserver
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ def serve(
         try:
             take_over = before(start)
             factory = task_factory(config, health, metrics, showcase, start, role)
-            factory = dataclasses.replace(factory, take_over=take_over)
+            factory = replace(factory, take_over=take_over)
             if role != JUDGE:  # which writes no output
                 admin, found = factory.admin, factory.topics
                 for warning in start.patiently(lambda: warnings_of_outputs(config, admin, found)):
@@ -237,6 +238,7 @@ def task_factory(
         partitions,
         input_id,
         crew_for(config),
+        BackupObserver(observer.process),
     )
     if role is None and not config.cluster.enabled:
         start.patiently(lambda: refuse_unforwarded(factory))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from streamfilter.assembly import (
@@ -69,8 +69,7 @@ NO_PROPERTIES: Mapping[str, str] = {}
 RESETS = {"auto.offset.reset": "earliest"}  # of a topic whose records come again if they are lost
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFactory:
+class TaskFactory(Struct, frozen=True):
     """The objects that all tasks of a process share."""
 
     config: Config
@@ -83,15 +82,12 @@ class TaskFactory:
     partitions: PartitionCounts
     input_id: str  # the input's topic id, or the empty string
     crew: Crew  # worker processes that compute sketches for all tasks
+    backups: BackupObserver
     worker: ThreadWorker = field(default_factory=ThreadWorker)
     seeds: tuple[Seed, ...] = ()  # what the task reads instead of its input (`seeding.py`)
     adapted: Callable[[Parts], Parts] = lambda parts: parts
     hashes: bytes | None = None  # the secret of a new index without a seed file; None: random
     take_over: TakeOver | None = None  # of another group (`input.take_over`)
-    backups: BackupObserver = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "backups", BackupObserver(self.observer.process))
 
     @property
     def tasks(self) -> int:
@@ -101,10 +97,9 @@ class TaskFactory:
     def create_changelog(self) -> None:
         """Create the changelog; raise `Refusal` if the group has used one, or `LogError`."""
         names, layout = self._names(0), self.partitions.layout
-        numbers = layout.partitions
-        if names.inputs.several:
-            numbers = names.inputs.take(ONE_TOPIC, layout, 0)
-        everything = self.source(self.topics_of(0, names.inputs))
+        inputs = names.inputs
+        numbers = inputs.take(ONE_TOPIC, layout, 0) if inputs.several else layout.partitions
+        everything = self.source(self.topics_of(0, inputs))
         try:
             committed = everything.committed(numbers)
         finally:
@@ -346,13 +341,10 @@ class TaskFactory:
 def with_notes(config: Config, topics: TaskTopics, source: KafkaSource) -> TaskTopics:
     """Return *topics*; with roles, a transaction commits what judges have noted again.
 
-    A seed between two judges commits the input's offsets. Without the notes they would seem to be
-    of one process, which has forwarded everything, and what edges owe would be lost.
+    A seed between two judges commits offsets. Without the notes, what edges owe would be lost.
     """
-    if not config.cluster.enabled:
-        return topics
     kept = SecondTopic(config.sketches_topic, lambda at: source.noted([*at]))
-    return replace(topics, beside=kept)
+    return replace(topics, beside=kept) if config.cluster.enabled else topics
 
 
 def _bounds(config: Config, share: int) -> BatchLimits:

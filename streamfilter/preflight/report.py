@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, to_builtins
-from msgspec.structs import replace
 
 from streamfilter.assembly import policy_for, reader_for, retention_for, telemetry_for
 from streamfilter.backup.targets import probe, store_at

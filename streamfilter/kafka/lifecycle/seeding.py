@@ -6,7 +6,6 @@ starts in between waits as a standby.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -87,7 +86,7 @@ class Seeding(Struct):
         self._read = self.readers(config)
         seeds = tuple(seed for reader in self._read for seed in reader.seeds)
         hashes = None if self._index is None else self._index.identity.seed
-        factory = dataclasses.replace(factory, seeds=seeds, adapted=self._adapted, hashes=hashes)
+        factory = replace(factory, seeds=seeds, adapted=self._adapted, hashes=hashes)
         patience = OWNED_SECONDS + config.kafka.session_timeout.total_seconds()
         owned = begun = start.clock.monotonic()
 

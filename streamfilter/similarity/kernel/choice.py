@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 if TYPE_CHECKING:
     import ctypes
@@ -25,7 +24,8 @@ AUTO, OFF = "auto", "off"
 _setting = os.environ.get(VARIABLE) or AUTO
 
 
-class Choice(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Choice:
     """The kernel's library, or None for numpy."""
 
     library: ctypes.CDLL | None

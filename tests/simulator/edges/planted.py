@@ -212,7 +212,7 @@ def waiting_records_survive_a_revoke(patch: pytest.MonkeyPatch) -> None:
 def records_are_matched_by_count(patch: pytest.MonkeyPatch) -> None:
     """The next record gets the next outcome, although a record between them is gone."""
 
-    def match(found: Any, verdicts: VerdictRange, records: Any, at: int) -> int:
+    def match(found: Any, verdicts: VerdictRange, records: Any, at: int, *, accept: bool) -> int:
         for row, outcome in enumerate(verdicts.outcomes):
             if at == len(records):
                 break
