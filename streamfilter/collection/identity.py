@@ -110,9 +110,7 @@ def wanted_identity(
 ) -> Identity:
     """Return the wanted identity: the *known* one (with *scheme*, if given), or a new one."""
     if known is not None:
-        if scheme is None:
-            return known
-        return replace(known, scheme_fingerprint=scheme.fingerprint, scheme=scheme.as_json())
+        return known if scheme is None else known.of_scheme(scheme)
     scheme = scheme or new_scheme()
     return Identity.new(
         scheme=scheme.as_json(),

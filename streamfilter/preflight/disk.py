@@ -7,10 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from streamfilter.config.configuration import Config
-from streamfilter.index.directory.identity import differences, mismatch
+from streamfilter.index.directory.identity import refuse_other_scheme
 from streamfilter.index.directory.lock_and_marker import MARKER_NAME
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.directory.seed_file import seed_at
@@ -86,12 +84,7 @@ def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[
             # The directory above the tasks' has no marker.
             marked = (place / MARKER_NAME).exists()
             found = read_identity(place, seed=seed) if marked else None
+            if found is not None and scheme is not None:
+                refuse_other_scheme(str(place), found, scheme)
         except IndexFault as fault:
             yield Problem(KEY, str(fault), "")  # the fault names its own ways out
-            continue
-        if found is None or scheme is None:
-            continue
-        wanted = replace(found, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
-        differing = differences(found, wanted)
-        if differing:
-            yield Problem(KEY, str(mismatch(str(place), differing, found)), "")

@@ -16,7 +16,6 @@ If the disk is full, opening or creating an index waits for space, as a write do
 from contextlib import closing
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from streamfilter.assembly import IndexDirectory, sketcher_for
 from streamfilter.engine import start_checks
@@ -155,9 +154,8 @@ class IndexKeeper:
         if damage:
             self.wipe(damage)
         identity = header or stored or self._plan.new_identity()
-        scheme = self._plan.scheme
-        wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
-        named, cap = differences(identity, wanted), self._plan.bucket_cap
+        wanted, cap = identity.of_scheme(self._plan.scheme), self._plan.bucket_cap
+        named = differences(identity, wanted)
         if self._header is not None and self._header.bucket_cap not in (0, cap):
             named.append(f"index.bucket_cap: it has {self._header.bucket_cap}, wanted is {cap}")
         if named:

@@ -77,6 +77,10 @@ class Identity(Struct, frozen=True):
             external_seed=seed is not None,
         )
 
+    def of_scheme(self, scheme: Scheme) -> Identity:
+        """Return it as it would be if the index had this *scheme*."""
+        return replace(self, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
+
     @property
     def widths(self) -> Widths:
         """Return how much the scheme stores of a document."""
@@ -202,8 +206,7 @@ def _scheme_differences(have: object, want: object, path: str) -> list[str]:
 
 def refuse_other_scheme(where: str, have: Identity, scheme: Scheme) -> None:
     """Raise `IndexMismatch` unless the index of *where* was built with this *scheme*."""
-    want = replace(have, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
-    if named := differences(have, want):
+    if named := differences(have, have.of_scheme(scheme)):
         raise mismatch(where, named, have)
 
 
