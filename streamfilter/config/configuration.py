@@ -118,16 +118,16 @@ class Config(Section):
     @property
     def sketches_topic(self) -> str:
         """Return the topic in which edges give their sketches to the judge."""
-        return f"{self.kafka.group}.sketches"
+        return sketches_of(self.kafka.group)
 
     @property
     def verdicts_topic(self) -> str:
         """Return the topic in which the judge gives its verdicts to the edges."""
-        return f"{self.kafka.group}.verdicts"
+        return verdicts_of(self.kafka.group)
 
     @property
     def edge_group(self) -> str:
-        return f"{self.kafka.group}.edge"
+        return edges_of(self.kafka.group)
 
     @property
     def cluster_topics(self) -> dict[str, str]:
@@ -162,6 +162,21 @@ class Config(Section):
         values = [value for each in maps for value in each.values()]
         values += [each for each in registry.secrets if each is not None]
         return frozenset(v.get_secret_value() for v in values if isinstance(v, SecretStr))
+
+
+def sketches_of(group: str) -> str:
+    """Return the topic in which the edges of a *group* give their sketches to its judge."""
+    return f"{group}.sketches"
+
+
+def verdicts_of(group: str) -> str:
+    """Return the topic in which the judge of a *group* gives its verdicts to the edges."""
+    return f"{group}.verdicts"
+
+
+def edges_of(group: str) -> str:
+    """Return the group of the edges around the judge of a *group*."""
+    return f"{group}.edge"
 
 
 def _has_maps(data: Any) -> bool:

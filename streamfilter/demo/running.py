@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamfilter.config.configuration import Config
+from streamfilter.config.configuration import Config, sketches_of, verdicts_of
 from streamfilter.demo.ledger import INPUT, OUTPUTS, Ledger
 from streamfilter.demo.running_filter import RunningFilter
 from streamfilter.demo.wire import Encode, as_json
@@ -252,7 +252,7 @@ def free_ports(count: int) -> list[int]:
 @contextmanager
 def _embedded(plan: DemoPlan) -> Iterator[str]:
     """Yield the address of an embedded broker that has the topics of the *plan*."""
-    between = [f"{GROUP}.sketches", f"{GROUP}.verdicts"] if plan.edges else []
+    between = [sketches_of(GROUP), verdicts_of(GROUP)] if plan.edges else []
     with EmbeddedBroker() as broker:
         broker.create_topics(dict.fromkeys([INPUT, *OUTPUTS, *between], plan.partitions))
         broker.create_topics({f"{GROUP}.changelog": 1})

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
-from streamfilter.config.configuration import Config
+from streamfilter.config.configuration import Config, edges_of, sketches_of, verdicts_of
 from streamfilter.engine.batches.inputs import Inputs
 from streamfilter.engine.messages.changelog import decode_batch
 from streamfilter.engine.messages.changelog_header import (
@@ -99,7 +99,7 @@ class OldGroup(Struct, frozen=True):
         self._refuse_tasks(len(known[changelog].partitions))
         by_judge = [spot for spot, text in texts.items() if text.isdecimal()]
         self._refuse_owed(offsets, by_judge, stable=fenced)
-        own = {changelog, f"{self.name}.sketches"}  # what a judge reads is no input
+        own = {changelog, sketches_of(self.name)}  # what a judge reads is no input
         offsets = {spot: at for spot, at in offsets.items() if spot[0] not in own}
         self._refuse_other_input({topic for topic, _ in offsets}, known)
         offsets = {spot: at for spot, at in offsets.items() if spot[0] in known}
@@ -191,13 +191,13 @@ class OldGroup(Struct, frozen=True):
         """Raise `ConfigError` while its edges have not forwarded what its judge has decided."""
         if not by_judge:
             return
-        edges, every = f"{self.name}.edge", [TopicPartition(*spot) for spot in by_judge]
+        edges, every = edges_of(self.name), [TopicPartition(*spot) for spot in by_judge]
         spots = self._committed(edges, every, stable=stable)
         forwarded = {(each.topic, each.partition): each.offset for each in spots}
         if owed := owed_by_edges(judged, _known(forwarded), by_judge):
             places = {f"{topic}/{p}": at for (topic, p), at in sorted(owed.items())}
             got = f"its edges have forwarded up to {places} only, and its judge has decided more"
-            cure = f"start an edge of it, until {edges} has no lag on {self.name}.verdicts"
+            cure = f"start an edge of it, until {edges} has no lag on {verdicts_of(self.name)}"
             raise self.refusal(f"{got}: those records would be lost", cure)
 
     def _refuse_other_input(self, read: set[str], known: Mapping[str, object]) -> None:
