@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -80,18 +79,21 @@ def restorable(store: Store) -> list[Copied]:
             f"{store.where}: holds backups of several indexes ({ids})\n"
             "    cure: name one with --index-id"
         )
-    return newest or _none(store, "", notes)
+    if not newest:
+        raise _none(store, "", notes)
+    return newest
 
 
 def of_index(store: Store, index_id: str) -> list[Copied]:
     known = manifest.INDEX_ID.fullmatch(index_id)
     found = candidates(store, index_id) if known else BackupsFound([], [])
-    return found.whole[:1] or _none(store, f" of {index_id!r:.60}", found.notes)
+    if not found.whole:
+        raise _none(store, f" of {index_id!r:.60}", found.notes)
+    return found.whole[:1]
 
 
-def _none(store: Store, of: str, notes: list[str]) -> NoReturn:
-    said = "\n    ".join([f"{store.where}: holds no finished backup{of}", *notes])
-    raise IndexRefused(said)
+def _none(store: Store, of: str, notes: list[str]) -> IndexRefused:
+    return IndexRefused("\n    ".join([f"{store.where}: holds no finished backup{of}", *notes]))
 
 
 def restore(
