@@ -1,8 +1,8 @@
-"""The data model: records, documents and decisions, as frozen dataclasses.
+"""The data model: records, documents and decisions, as frozen values.
 
 A record arrives and is read into a document, or into the reason why it is not one. The document is
 judged, and the record leaves with its decision. Nothing here computes, reads a clock or imports a
-library.
+library but msgspec.
 """
 
 from collections.abc import Callable, Mapping

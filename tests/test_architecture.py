@@ -103,6 +103,21 @@ LIBRARIES = {
     "zstandard": {"files"},
 }
 
+VALUES = {"Struct", "field", "to_builtins", "structs"}  # of msgspec, in every room
+DECODING = {"documents", "matching", "kafka", "monitoring", "workers", "cluster"}  # with msgspec
+DATACLASSES = {
+    # the law and the truth are plain Python
+    *("matching/law.py", "bench/truth.py"),
+    # what `--help` and `--version` import
+    *("stops.py", "similarity/kernel/choice.py"),
+    # fields that a repr hides
+    *("documents/codecs/registry_calls.py", "documents/codecs/registry_tokens.py"),
+    # fields that are computed at the start
+    *("matching/verdict/verification.py", "monitoring/web/pages.py"),
+    # records, and what inherits from them
+    *("model.py", "cluster/judge.py", "kafka/lifecycle/seed_sources.py"),
+}
+
 TOP_FILES_MAX = 8
 
 
@@ -230,6 +245,31 @@ def test_a_new_kind_touches_few_files_outside_of_its_room(made, most):
 def test_no_file_is_longer_than_one_idea():
     for path in FILES:
         assert len(path.read_text().splitlines()) <= LINES_MAX, path
+
+
+def test_values_are_structs_and_only_some_rooms_decode_with_msgspec():
+    """A dataclass costs a start forty times as much; `streamfilter/README.md` says where one is."""
+    made = ("dataclass", "noun")
+    for path in FILES:
+        nodes = list(ast.walk(parsed(path)))
+        decorators = {
+            ast.unparse(each).partition("(")[0]
+            for node in nodes
+            if isinstance(node, ast.ClassDef)
+            for each in node.decorator_list
+        }
+        assert decorators.isdisjoint(made) or str(path.relative_to(PACKAGE)) in DATACLASSES, path
+        used = {
+            each.name
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and node.module == "msgspec"
+            for each in node.names
+        } | {
+            node.attr
+            for node in nodes
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "msgspec"
+        }
+        assert used <= VALUES or room_of(path) in DECODING, (path, used - VALUES)
 
 
 def test_every_library_we_depend_on_has_its_room():
