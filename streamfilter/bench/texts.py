@@ -26,7 +26,7 @@ from streamfilter.model import Document
 
 RUN_SENTENCES = (2, 5)
 SENTENCES_BYTES, PHRASE_WORDS = 400, (4, 9)
-"""A shorter text is made of phrases of so many words. There are 12,000 sentences to begin with, so
+"""A shorter text is made of phrases of so many words. There are 7,000 sentences to begin with, so
 of 60,000 titles that begin with a whole one three in four would be copies."""
 CHANGED_WORDS_MAX = 6
 HEADER_WORDS_MAX = 20

@@ -46,20 +46,19 @@ class MeasuredRun:
     @classmethod
     def of(cls, service: RunningFilter, records: int) -> MeasuredRun:
         """Return when *service* has committed *records*."""
-        first, begun, used, judged = 0, 0.0, 0.0, 0.0
+        first, begun, before = 0, 0.0, (0.0, 0.0)
         while (done := done_by(service)) < records:
             if done and not first:
                 first, begun = done, time.perf_counter()
-                used, judged = _used(service.pid)
+                before = _used(service.pid)
             time.sleep(LOOK_SECONDS)
         seconds = time.perf_counter() - begun
-        used, judged = (
-            now - before for now, before in zip(_used(service.pid), (used, judged), strict=True)
-        )
+        after = _used(service.pid)
         if not first:
             raise RuntimeError("too few records: all were in the first commit")
         moved, stages = records - first, service.samples("stage_seconds_sum")
-        return cls(moved / seconds, stages, records, used / moved * 1e6, judged / moved * 1e6)
+        costs = [(b - a) / moved * 1e6 for a, b in zip(before, after, strict=True)]
+        return cls(moved / seconds, stages, records, *costs)
 
     @property
     def outside_share(self) -> float:
