@@ -86,17 +86,17 @@ def evaluated(stage: Stage) -> tuple[int, int]:
 def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
     worked: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, told = ask(capsys, "release", "--config", config(worked), "--id", "d1")
-    assert (code, told["sent"], told["written"]) == (0, {"exact_duplicate": 1}, False)
-    assert told["records"][0]["comparison"]["similarity"] == 1.0
+    code, said = ask(capsys, "release", "--config", config(worked), "--id", "d1")
+    assert (code, said["sent"], said["written"]) == (0, {"exact_duplicate": 1}, False)
+    assert said["records"][0]["comparison"]["similarity"] == 1.0
     place = ("--partition", "1", "--offset", "0")
     for chosen, count in (
         (place, 1),
         ((*place, "--topic", worked.input), 1),
         (("--matched", "d0", "--since", since(COPIES - 1)), 2),
     ):
-        code, told = ask(capsys, "release", "--config", config(worked), *chosen)
-        assert (code, told["sent"]) == (0, {"exact_duplicate": count}), chosen
+        code, said = ask(capsys, "release", "--config", config(worked), *chosen)
+        assert (code, said["sent"]) == (0, {"exact_duplicate": count}), chosen
     assert not released(worked)
     for point in KILLS:
         command = [sys.executable, "-m", "streamfilter", "release", "--config", config(worked),
@@ -104,11 +104,11 @@ def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
         log, environment = worked.directory / "log", {VARIABLE: f"transaction.{point}"}
         assert worked.launch(command, log=log, environment=environment).wait(120) == -9
         if point == "flushed":
-            code, told = ask(capsys, "release", "--config", config(worked), "--matched", "d0")
-            assert (code, told.get("before")) == (0, 0), "it waits for what the kill left open"
+            code, said = ask(capsys, "release", "--config", config(worked), "--matched", "d0")
+            assert (code, said.get("before")) == (0, 0), "it waits for what the kill left open"
         assert len(released(worked)) == (COPIES if point == "committed" else 0)
-    code, told = ask(capsys, "release", "--config", config(worked), "--matched", "d0", "--yes")
-    assert (code, told["sent"], told["before"], told["released_total"]) == (0, {}, COPIES, COPIES)
+    code, said = ask(capsys, "release", "--config", config(worked), "--matched", "d0", "--yes")
+    assert (code, said["sent"], said["before"], said["released_total"]) == (0, {}, COPIES, COPIES)
     found = released(worked)
     assert len(found) == COPIES
     for each in found:
@@ -119,13 +119,13 @@ def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
         assert each.source.partition == given.partition
         said = json.loads(header(each, RELEASED) or "")
         assert (said["verdict"], said["match"]["id"]) == ("exact_duplicate", "d0")
-    code, told = ask(capsys, "explain", "--config", config(worked), "--id", "d3")
-    assert told["withheld"][0]["released"]
+    code, said = ask(capsys, "explain", "--config", config(worked), "--id", "d3")
+    assert said["withheld"][0]["released"]
     assert evaluated(worked) == (0, 0)
     produce(worked.bootstrap, worked.unique, [Input(found[0].value, headers=found[0].headers)])
     assert evaluated(worked) == (0, 1), "a second copy of one note"
-    code, told = ask(capsys, "release", "--config", config(worked), "--id", "d0", "--yes")
-    assert (code, "no such record" in told["err"]) == (64, True)
+    code, said = ask(capsys, "release", "--config", config(worked), "--id", "d0", "--yes")
+    assert (code, "no such record" in said["err"]) == (64, True)
 
 
 def test_dead_letters_go_back_once_after_the_cause_was_mended_and_attempts_are_counted(
@@ -141,24 +141,24 @@ def test_dead_letters_go_back_once_after_the_cause_was_mended_and_attempts_are_c
     assert len(letters) == 3
     paths = {name: str(stage.configuration(**each))
              for name, each in (("wrong", wrong), ("right", right))}  # fmt: skip
-    code, told = ask(capsys, "replay", "--config", paths["wrong"])
-    assert (code, told["sent"]) == (1, {})
-    assert told["stays"]["missing_text: it would fail again: missing_text"] == 2
-    code, told = ask(capsys, "replay", "--config", paths["right"], "--since", since(1))
-    assert (code, told["sent"]) == (1, {"missing_text": 1}), "the first letter is older"
+    code, said = ask(capsys, "replay", "--config", paths["wrong"])
+    assert (code, said["sent"]) == (1, {})
+    assert said["stays"]["missing_text: it would fail again: missing_text"] == 2
+    code, said = ask(capsys, "replay", "--config", paths["right"], "--since", since(1))
+    assert (code, said["sent"]) == (1, {"missing_text": 1}), "the first letter is older"
     for sent, before in (({"missing_text": 2}, 0), ({}, 2)):
-        code, told = ask(capsys, "replay", "--config", paths["right"], "--yes")
-        assert (code, told["sent"], told["before"]) == (1, sent, before)
-        assert told["stays"] == {"invalid_json: it would fail again: invalid_json": 1}
+        code, said = ask(capsys, "replay", "--config", paths["right"], "--yes")
+        assert (code, said["sent"], said["before"]) == (1, sent, before)
+        assert said["stays"] == {"invalid_json: it would fail again: invalid_json": 1}
     stage.run(**wrong)  # the mistake again: they fail again, and are recognised
-    code, told = ask(capsys, "replay", "--config", paths["right"], "--code", "missing_text",
+    code, said = ask(capsys, "replay", "--config", paths["right"], "--code", "missing_text",
                      "--attempts", "1", "--yes")  # fmt: skip
     reason = "missing_text: sent back 1 times already (--attempts)"
-    assert (code, told["stays"], told["before"]) == (1, {reason: 2}, 2)
-    code, told = ask(
+    assert (code, said["stays"], said["before"]) == (1, {reason: 2}, 2)
+    code, said = ask(
         capsys, "replay", "--config", paths["right"], "--code", "missing_text", "--yes"
     )
-    assert (code, told["sent"], told["replayed_total"]) == (0, {"missing_text": 2}, 4)
+    assert (code, said["sent"], said["replayed_total"]) == (0, {"missing_text": 2}, 4)
     stage.run(**right)
     found = stage.outputs()["unique"]
     assert [each.value for each in found] == [each.value for each in given[:2]]
