@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from deploy.local.real import RealKafka
 from streamfilter.demo.running_filter import Child
@@ -18,7 +17,7 @@ from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.cures import CURES
 from tests.faults.causes.proxy import Proxy
 from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
-from tests.support.session import bytecode, classes, needs
+from tests.support.session import bytecode, classes, examples, needs
 from tests.support.session.forge import Forge
 from tests.support.session.lanes import arrange
 from tests.support.session.shared_broker import (
@@ -34,12 +33,7 @@ from tests.support.stage import Stage
 # Some environments forbid bytecode: each child would compile everything anew, half a second each.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# How long an example takes says how busy the machine is, and no test may fail by chance: examples
-# follow from the test's own name. (In CI hypothesis has a profile for that.)
-settings.register_profile("patient", deadline=None, derandomize=True)
-if settings.get_current_profile_name() != "ci":
-    settings.load_profile("patient")
-
+examples.repeat()
 os.environ.setdefault(classes.VARIABLE, classes.options())
 
 gc.disable()  # imports and collection make millions of objects, and none of them is garbage
