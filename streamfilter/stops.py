@@ -81,9 +81,9 @@ class MissingExtra(Stop):
     exit_code = ExitCode.USAGE
 
     def __init__(self, what: str, *, needs: str | None, extra: str) -> None:
+        self.installation = f"pip install 'streamfilter[{extra}]'"
         super().__init__(
-            f"{what} needs {needs}, which is not installed\n"
-            f"    cure: pip install 'streamfilter[{extra}]'"
+            f"{what} needs {needs}, which is not installed\n    cure: {self.installation}"
         )
 
 

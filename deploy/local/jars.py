@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from importlib import resources
@@ -122,6 +123,7 @@ def _fetched(program: Program) -> Path:
     pom = (resources.files(__package__) / program.pom).read_text(encoding="utf-8")
     place = cache_directory() / _cache_name(pom)
     if not place.is_dir():
+        print(f"fetching {program.name} with Maven, once, into {place}", file=sys.stderr)
         _fill(place, program, pom)
     return place
 

@@ -93,6 +93,8 @@ def command(
         raise click.UsageError("--role needs cluster.enabled: true")
     roles = (role,) if role or not reading.config.cluster.enabled else ("edge", "judge")
     asked = RightsAsked(roles, principal)
+    if {str(file) for file in files} & {each.key for each in reading.problems}:
+        connect = create = False  # the brokers of a file that cannot be read are not known
     found = preflight(reading, connect=connect, create=create, asked=asked)
     options.answer(found, output, masked=True)  # librdkafka quotes the values that it refuses
     if found.only_unreachable:

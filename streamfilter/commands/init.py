@@ -24,7 +24,7 @@ from streamfilter.preflight.example import fitting
 from streamfilter.preflight.proposals import described
 from streamfilter.process import standard
 from streamfilter.process.terminal_escapes import inline
-from streamfilter.stops import ConfigError, ExitCode
+from streamfilter.stops import ConfigError, ExitCode, MissingExtra
 
 RECORDS = 200  # looked at, the latest of all partitions
 
@@ -80,7 +80,8 @@ def command(
     schema = path.with_suffix(".schema.json")
     for file in (path, schema):
         if os.path.exists(file) and not force:
-            raise click.UsageError(f"{file} exists; --force overwrites it")
+            another = f"streamfilter init … {topic or 'other'}.yaml"
+            raise click.UsageError(f"{file} exists; write {another}, or overwrite it with --force")
     asks = sys.stdin is not None and sys.stdin.isatty()
     if asks and broker is None:
         broker = click.prompt("Brokers to look at (empty: none)", default="", err=True) or None
@@ -94,11 +95,14 @@ def command(
         standard.say(described(topic, found or Proposal(0, "json")))
     starter = _starter(config, found, text=text, identity=identity, asks=asks)
     starter = replace(starter, example=_example(starter, seen, example))
-    _write(path, replace(starter, schema=schema.name, name=str(path)).text_of_file())
+    # Two configurations of one directory, such as of two topics, need two indexes.
+    state = None if path.name == options.STARTER else f"{path.stem}-state"
+    here = replace(starter, schema=schema.name, name=str(path), state=state)
+    _write(path, here.text_of_file())
     _write(schema, schema_text())
     standard.say(
         f"wrote {path}, and {schema} for editors\n"
-        f"next: streamfilter check --config {path} --connect --apply\n"
+        f"next: {_installation(path)}streamfilter check --config {path} --connect --apply\n"
         f"      streamfilter run --config {path}"
     )
     return ExitCode.OK
@@ -175,6 +179,15 @@ def _starter(
     given = [f"input.text={literal(here.text)}", f"input.id={identity}"]
     load_config(overrides=[f"input.topic={here.topic}", *given])
     return here
+
+
+def _installation(path: Path) -> str:
+    """Return the command that installs what the settings of *path* need, if that is missing."""
+    try:
+        load_config([path])
+    except MissingExtra as missing:
+        return f"{missing.installation}\n      "
+    return ""
 
 
 def _prompted(question: str, default: str) -> str:

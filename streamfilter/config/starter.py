@@ -22,7 +22,7 @@ COMMENT_COLUMN = 35
 EXAMPLES = ("logs", "mail", "news", "press", "social", "tickets", "titles", "web")
 """Examples of config/ whose settings fit any topic of such texts. Their files are here, too."""
 
-_LEAST = "The least one has to say."
+_LEAST = "The settings that each topic needs."
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 
 
@@ -38,17 +38,18 @@ class StarterFile(Struct, frozen=True):
     schema: str = "schemas/configuration.json"  # where the JSON Schema is, seen from the file
     name: str = "config/streamfilter.yaml"  # how the file is called, in its own words
     example: str | None = None  # the one of `EXAMPLES` whose settings the file has
+    state: str | None = None  # the directory of the index; None: the default
 
     def text_of_file(self) -> str:
         given, settings = _settings_of(self.example) if self.example else ([], [])
         parts = [*self._head(), *self._input(), *given, "", *settings]
-        return "\n".join([*parts, *self._output(), "", *self._kafka()])
+        return "\n".join([*parts, *self._output(), "", *self._index(), *self._kafka()])
 
     def _head(self) -> list[str]:
-        what = f"Set as in the example {self.example}." if self.example else _LEAST
+        what = f"The settings of the example {self.example}." if self.example else _LEAST
         return [
             f"{SCHEMA_LINE}{self.schema}",
-            f"# {what} What is still missing, the topics among it, this tells:",
+            f"# {what} This command lists what is wrong or missing:",
             f"#   streamfilter check --config {self.name} --connect",
             "# Every other setting, with its default and its reason: streamfilter init --reference",
         ]
@@ -70,6 +71,9 @@ class StarterFile(Struct, frozen=True):
             f"{head}# the topics must exist; `check --connect --apply` creates them",
             *(_line(name, topic) for name, topic in names.items()),
         ]
+
+    def _index(self) -> list[str]:
+        return [] if self.state is None else ["index:", _line("path", self.state), ""]
 
     def _kafka(self) -> list[str]:
         return [

@@ -27,7 +27,7 @@ DEPTH = 64
 MOST = 0.8  # share of the records that must have a proposed field
 ID_CHARACTERS_MAX = 200
 
-_ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$", re.ASCII)
+_ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri|ref|nr)$|(?<=[a-z])I[Dd]$", re.ASCII)
 """Names of id fields. Different values alone are not enough: times and counters differ, too."""
 
 

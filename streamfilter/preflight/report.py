@@ -116,6 +116,7 @@ class Preflight(Struct):
     """Brokers and registries that did not answer."""
     registry: bool = False  # whether a schema registry answered
     made: list[str] = field(default_factory=list)  # topics that were created just now
+    held_back: bool = False  # whether topics were to be created, but something else is wrong
     kept: list[Kept] = field(default_factory=list)
     """What the changelog of an index that forgets holds, if the brokers were asked."""
     filters: list[Filters] = field(default_factory=list)  # of the indexes of this host
@@ -167,7 +168,8 @@ class Preflight(Struct):
 
     def _summary(self) -> str:
         if self.wrong:
-            return f"{counted(len(self.wrong), 'problem')} found"
+            nothing = "; no topic was created, because of the others" if self.held_back else ""
+            return f"{counted(len(self.wrong), 'problem')} found{nothing}"
         config, scheme = self.config, self.config.scheme()
         agree = "the broker and the registry agree" if self.registry else "the broker agrees"
         asked = agree if self.connected else "the broker was not asked: --connect"
@@ -233,7 +235,8 @@ def _ask_brokers(config: Config, found: Preflight, asked: RightsAsked, *, create
     from streamfilter.kafka.connection.clients import admin_client
     from streamfilter.kafka.connection.one_shot_calls import asked_once
 
-    if create and not found.has(""):
+    found.held_back = create and found.has("")
+    if create and not found.held_back:
         found.made = topic_creation.create_outputs(config) + cluster_topics.create(config)
     known = found.has("input.topic")  # then *config* has a default in its place
     admin = admin_client(config)

@@ -3,8 +3,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 
+from deploy.local import __main__ as by_hand
 from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
 from tests.support.stage import Stage
 from tests.support.topics import read_committed
@@ -45,7 +47,7 @@ def test_without_maven_the_error_names_the_cure(monkeypatch, tmp_path):
         kafka_jars()
 
 
-def test_jars_that_could_not_be_fetched_leave_no_half_filled_cache(monkeypatch, tmp_path):
+def test_jars_that_could_not_be_fetched_leave_no_half_filled_cache(monkeypatch, tmp_path, capsys):
     broken = tmp_path / "path" / "mvn"
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\necho no such repository; exit 1\n")
@@ -56,6 +58,27 @@ def test_jars_that_could_not_be_fetched_leave_no_half_filled_cache(monkeypatch, 
     with pytest.raises(BrokerUnavailableError, match="no such repository"):
         kafka_jars()
     assert list(cache.iterdir()) == []
+    assert "fetching Apache Kafka" in capsys.readouterr().err, "a first start is silent for long"
+
+
+@pytest.mark.parametrize(("free", "port"), [(True, 9092), (False, None)])
+def test_a_broker_by_hand_has_the_port_of_the_readmes_and_makes_topics(monkeypatch, free, port):
+    class Started:
+        bootstrap = "127.0.0.1:1"
+
+        def __enter__(self) -> "Started":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    made: list[object] = []
+    monkeypatch.setattr(by_hand, "is_free", lambda _: free)
+    monkeypatch.setattr(by_hand.Interruption, "wait", lambda _: True)
+    monkeypatch.setattr(by_hand, "RealKafka", lambda **given: made.append(given) or Started())
+    done = CliRunner().invoke(by_hand.main, [])
+    assert done.exit_code == 0, done.output
+    assert made == [{"port": port, "properties": {"auto.create.topics.enable": "true"}}]
+    assert "streamfilter init --broker 127.0.0.1:1 --topic TOPIC" in done.output
 
 
 @pytest.mark.slow

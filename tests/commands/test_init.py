@@ -1,6 +1,7 @@
 """`init`: a first configuration, from a topic's records, from answers, or from nothing."""
 
 import json
+import sys
 
 import pytest
 from confluent_kafka import Producer
@@ -107,7 +108,7 @@ def test_a_topic_that_is_not_there_is_reported_with_those_that_are(broker, tmp_p
 def test_no_file_is_written_over_and_no_wrong_pointer_written(tmp_path, capsys):
     (tmp_path / "streamfilter.yaml").write_text("mine")
     assert cli.main(["init"]) == 64
-    assert "--force overwrites it" in capsys.readouterr().err
+    assert "or overwrite it with --force" in capsys.readouterr().err
     assert (tmp_path / "streamfilter.yaml").read_text() == "mine"
     assert cli.main(["init", "other.yaml", "--text", "body"]) == 78
     assert "expected a JSON Pointer" in capsys.readouterr().err
@@ -140,11 +141,11 @@ def test_what_is_proposed(values, text, identity):
 
 def test_what_may_be_an_id_under_another_name_is_reported_and_not_written():
     found = propose(
-        [b'{"at": {"sku": "a1"}, "ref": "x/y:%d", "lang": "en", "text": "one two %d"}' % (n, n)
+        [b'{"at": {"sku": "a1"}, "slip": "x/y:%d", "lang": "en", "text": "one two %d"}' % (n, n)
          for n in range(30)]
     )  # fmt: skip
-    assert (found.text, found.id, found.distinct) == ("/text", None, ("/ref",))
-    assert "Different in each record: /ref (to take it: --id /ref)" in described("news", found)
+    assert (found.text, found.id, found.distinct) == ("/text", None, ("/slip",))
+    assert "Different in each record: /slip (to take it: --id /slip)" in described("news", found)
 
 
 def test_bytes_that_are_neither_json_nor_text_are_no_sure_proposal():
@@ -185,3 +186,25 @@ def test_the_file_to_start_from_is_what_init_writes():
 
     again = "python -m streamfilter.config.starter > config/streamfilter.yaml"
     assert (ROOT / "config/streamfilter.yaml").read_text() == StarterFile().text_of_file(), again
+
+
+def test_a_second_topic_of_a_directory_gets_a_file_and_an_index_of_its_own(tmp_path, capsys):
+    assert cli.main(["init", "--topic", "news"]) == 0
+    assert cli.main(["init", "--topic", "reviews"]) == 64
+    assert "write streamfilter init … reviews.yaml, or overwrite" in capsys.readouterr().err
+    assert cli.main(["init", "--topic", "reviews", "reviews.yaml"]) == 0
+    first, second = (
+        load_config([tmp_path / f"{name}.yaml"], {}) for name in ("streamfilter", "reviews")
+    )
+    assert first.index.path != second.index.path
+
+
+def test_an_extra_that_the_settings_need_is_installed_before_they_are_checked(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "lxml.etree", None)
+    assert cli.main(["init", "--topic", "pages", "--example", "web"]) == 0
+    steps = capsys.readouterr().err.partition("next: ")[2].splitlines()
+    assert steps[0] == "pip install 'streamfilter[html]'"
+    assert [step.split()[:2] for step in steps[1:]] == [
+        ["streamfilter", "check"],
+        ["streamfilter", "run"],
+    ]

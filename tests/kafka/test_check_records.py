@@ -99,6 +99,9 @@ def test_the_cure_of_a_missing_topic_repeats_the_files(stage, capsys):
     named = shlex.quote(str(configuration))
     assert code == 78
     assert f"`streamfilter check --config {named} --connect --apply` creates it" in said
+    apply = ["check", "--config", str(configuration), "--set", "log.level=loud", "--apply"]
+    assert cli.main(apply) == 78
+    assert "no topic was created, because of the others" in capsys.readouterr().out
     assert cli.main(["run", "--config", str(configuration)]) == 78
     told = capsys.readouterr().err
     assert f"`streamfilter check --config {named} --connect --apply` creates it" in told

@@ -71,6 +71,17 @@ def test_json_tells_the_same_to_programs_and_masks_secrets(capsys):
     assert [problem["key"] for problem in told["problems"]] == ["log.level"]
 
 
+def test_no_broker_is_asked_for_a_file_that_cannot_be_read(tmp_path, capsys):
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("input: {topic")
+    for path in (tmp_path / "missing.yaml", broken):
+        arguments = ["check", "--config", str(path), "--connect", "--apply", "-o", "json"]
+        assert cli.main(arguments) == 78
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["problems"][0]["key"] == str(path)
+        assert not answer["connected"], "the default's broker would be waited for a minute"
+
+
 def test_nothing_is_created_by_checking(tmp_path, capsys):
     assert cli.main(["check"]) == 0
     assert list(tmp_path.iterdir()) == []

@@ -30,7 +30,8 @@ ID_BYTES = 16
 SHOWN_AT = (0.5, 0.6, 0.7, 0.8, 0.9)  # similarities for which an error says what the keys find
 
 WAYS = """
-    ways out: go back to the settings it was built with (if format or scheme.algorithm differs: \
+    ways out: name another index.path, if this is the index of another service; or
+    go back to the settings it was built with (if format or scheme.algorithm differs: \
 to the version of streamfilter that made it); or
     1. rebuild: remove the index directory and restart: the changelog restores it (same scheme, \
 seed and index.bucket_cap only)
