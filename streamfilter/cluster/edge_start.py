@@ -82,6 +82,11 @@ class EdgeStart:
         identity = yield from self._identity()
         mark = writer_of(identity.index_id, self._plan.names.group)
         partitions = tuple(sorted(edge.owned()))
+        # Other edges commit and delete while this one may be frozen. In this order an offset of
+        # the input that has none of the verdicts beside it was there before, and is a loss.
+        beside = yield from patiently(State.STARTING, parts.source.committed, partitions)
+        ask = edge.verdicts.start_positions
+        first = yield from patiently(State.STARTING, ask, partitions, "earliest")
         known = yield from patiently(State.STARTING, edge.verdicts.committed, partitions)
         inputs = yield from patiently(State.STARTING, edge.noted, tuple(known))
         remembered, present = yield from patiently(State.STARTING, parts.source.ids)
@@ -91,11 +96,8 @@ class EdgeStart:
         ):
             parts.observer.process.loudly(message)
         kill_point("start.committed")
-        ask = edge.verdicts.start_positions
-        first = yield from patiently(State.STARTING, ask, partitions, "earliest")
         last = yield from patiently(State.STARTING, ask, partitions, "latest")
         self._refuse_lost_verdicts(known, first, last)
-        beside = yield from patiently(State.STARTING, parts.source.committed, partitions)
         if lost := sorted(beside.keys() - known.keys()):
             raise self._deleted(lost)
         verdicts = {p: known.get(p, first[p]) for p in partitions}

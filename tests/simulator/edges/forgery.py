@@ -23,7 +23,7 @@ LIES = ("beyond", "stranger", "count", "overlap", "inquiry", "retracted")
 
 
 def forged(rng: random.Random, honest: bytes, *, judged: int, end: int) -> bytes:
-    """Return a range that lies, made of an *honest* one, for an input that ends at *end*.
+    """Return a range that lies, made of an *honest* one, for an input that ends before *end*.
 
     None leaves out records that are not *judged*: a judge cannot see that (`test_edges`).
     """

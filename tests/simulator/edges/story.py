@@ -86,10 +86,9 @@ class EdgeStory(Story):
         partition = self.world.broker.topics[SKETCHES][p]
         signed = [each for _, each in partition.committed(partition.start)]
         if signed:
-            end, judged = (
-                self.world.broker.topics[INPUT][p].end,
-                self.world.broker.offsets.get(p, 0),
-            )
+            # What ends behind the input must do so when it is read, with all that comes until then.
+            end = self.world.broker.topics[INPUT][p].end + self.left + self.shape.documents
+            judged = self.world.broker.offsets.get(p, 0)
             self.world.tell("intruder", f"forges a sketch range of {p}")
             honest = self.intruder.choice(signed)
             partition.append(forged(self.intruder, honest, judged=judged, end=end))

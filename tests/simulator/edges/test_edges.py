@@ -85,6 +85,24 @@ def test_edges_refuse_a_topic_of_verdicts_that_was_deleted():
     assert "the topic was deleted" in refusal(story)
 
 
+def test_an_edge_that_another_one_overtakes_in_its_first_start_misses_no_offset(monkeypatch):
+    """It froze between two questions, and said that the topic of verdicts was deleted."""
+    committed, story, met = SimSource.committed, EdgeStory(3), set[tuple[str, int]]()
+
+    def overtaken(self, partitions):
+        found, offsets = committed(self, partitions), self._world.broker.offsets
+        if self._group == EDGES:
+            for p in partitions:
+                if not found and not met & {(INPUT, p), (VERDICTS, p)}:
+                    offsets[EDGES, VERDICTS, p] = offsets[EDGES, INPUT, p] = 0
+                met.add((self._topic, p))
+        return found
+
+    monkeypatch.setattr(SimSource, "committed", overtaken)
+    story.run()
+    assert {topic for topic, _ in met} == {INPUT, VERDICTS}
+
+
 def test_edges_refuse_verdicts_that_were_deleted_before_they_were_used():
     story = ended(3)
     offsets, topics = story.world.broker.offsets, story.world.broker.topics
