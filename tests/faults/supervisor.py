@@ -67,10 +67,12 @@ class Worker:
         return self.config.with_suffix(".log")
 
     def log_end(self, lines: int = 12) -> str:
-        """Return the end of its log."""
+        """Return the end of its log, from the dump of all threads on if it ends with one."""
         if not self.log.exists():
             return ""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        written = self.log.read_text(errors="replace").splitlines()
+        dumps = [number for number, line in enumerate(written) if line.startswith("Timeout (")]
+        return "\n".join(written[min(max(0, len(written) - lines), *dumps[-1:], len(written)) :])
 
     def shown(self, lines: int = 5) -> str:
         """Return the end of its log, what it does now, and which brokers its clients reach."""
