@@ -2,12 +2,14 @@
 
 A real Kafka of one node. One process, then a judge with one and with two edges, filter the same
 documents. All costs are processor time. The model says what the clock should show: the slowest of
-edges, judge, and all cores together. At last the judge works alone on sketch ranges that an edge
+edges, judge, and all cores together. Then the judge works alone on sketch ranges that an edge
 has prepared: so it works with a core of its own. `plan` has these costs of a judge. The curve is
-the model for up to 16 edges, where each process has a core of its own.
+the model for up to 16 edges, where each process has a core of its own. At last a second edge is
+started while records come in: how soon does it forward some, and how long does all wait for it?
 """
 
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,6 +39,8 @@ WANTED = {130: (20, 50), 1_024: (26, 50)}
 """Most µs of the judge's thread and of an edge, by size."""
 PREPARED_RATE = 25_000
 STILL_SECONDS = 3.0
+ADDED_SECONDS = 10.0
+"""From the start of an edge beside another one until it forwards records, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,14 @@ class ClusterRun:
         return self.judging + self.edge + self.broker
 
 
+@dataclass(frozen=True, slots=True)
+class AddedEdge:
+    """What a second edge needed that was started under traffic."""
+
+    seconds: float  # from its start until it has forwarded a record
+    standstill: float  # the longest time in which no edge forwarded any
+
+
 def run(options: Options) -> BenchResult:
     """Measure both sizes."""
     rows: list[Row] = []
@@ -62,6 +74,7 @@ def run(options: Options) -> BenchResult:
     curve: list[Row] = []
     targets: list[Target] = []
     checks: list[Check] = []
+    moved: list[AddedEdge] = []
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as temporary, _kafka() as kafka:
         for size in SIZES:
             fresh = texts.documents("english", size, RECORDS[options.quick], seed=4)
@@ -73,9 +86,17 @@ def run(options: Options) -> BenchResult:
             curve += of_size.curve()
             targets += of_size.targets()
             checks.append(of_size.check())
+        moved += [added(route) for _ in range(options.repeat)]
+    seconds = Measured.of([each.seconds for each in moved])
+    still = Measured.of([each.standstill for each in moved])
+    targets.append(Target("an added edge forwards after, s", seconds.median, ADDED_SECONDS,
+                          at_most=True))  # fmt: skip
     return BenchResult(
         {"us a document": rows, "documents/s by the clock": clocks,
-         "documents/s with a core for each process, computed": curve}, checks, targets,
+         "documents/s with a core for each process, computed": curve,
+         "a second edge, started under traffic": [
+             {"bytes": SIZES[-1], "s until it forwards": seconds, "s all waited": still}]},
+        checks, targets,
         settings={"records": RECORDS[options.quick], "duplicates": SHARE,
                   "partitions": PARTITIONS, "cores": len(usable())},
         notes=["judge: its first thread, judging: all of them; broker: with the feed",
@@ -221,6 +242,45 @@ def clustered(route: Route, edges: int) -> tuple[ClusterRun, int]:
         )
     costs = [(b - a) * 1e6 / count for a, b in zip(before, after, strict=True)]
     return ClusterRun(count / seconds, *costs), int(written)
+
+
+def added(route: Route) -> AddedEdge:
+    """Start a judge and an edge, feed the topic without end, and add an edge."""
+    topic, stop = _new_topic(route), threading.Event()
+    settings = settings_of(route, topic)
+    with ExitStack() as stack:
+        judge = stack.enter_context(_started(route, settings, "judge"))
+        judge.wait_until("running")
+        first = stack.enter_context(_started(route, beside(settings), "edge0"))
+        first.wait_until("running")
+        feeding = threading.Thread(target=_feed_until, args=(route, topic, stop))
+        feeding.start()
+        stack.callback(feeding.join)
+        stack.callback(stop.set)
+        _until(lambda: done_by(first) > 0, "forwarding")
+        begun = time.perf_counter()
+        second = stack.enter_context(_started(route, beside(settings), "edge1"))
+        forwarded, since, standstill = _forwarded(first), begun, 0.0
+        while not _forwarded(second):
+            time.sleep(LOOK_SECONDS)
+            now, done = time.perf_counter(), _forwarded(first)
+            standstill = max(standstill, now - since)
+            if done > forwarded:
+                forwarded, since = done, now
+        seconds = time.perf_counter() - begun
+    return AddedEdge(seconds, standstill)
+
+
+def _forwarded(edge: RunningFilter) -> float:
+    """Return how many records *edge* has forwarded since its start."""
+    return sum(edge.samples("records_produced_total").values())
+
+
+def _feed_until(route: Route, topic: str, stop: threading.Event) -> None:
+    """Send all documents again and again, somewhat faster than they are forwarded."""
+    while not stop.is_set():
+        route.feed(topic)
+        stop.wait(STILL_SECONDS)
 
 
 def _used(judge: RunningFilter, edges: list[RunningFilter], kafka: RealKafka) -> list[float]:
