@@ -299,15 +299,20 @@ def backups_for(config: Config, path: Path, name: str) -> IndexTarget | None:
     return IndexTarget(given.target, path, name, config.finds_ids, every, given.keep, given.rate)
 
 
-def telemetry_for(config: Config, metrics: Metrics) -> AbstractContextManager[object]:
-    """Return what sends *metrics* to `otel.endpoint` while it is entered; nothing without one.
+def require_telemetry(config: Config) -> None:
+    """Raise `MissingExtra` if `otel.endpoint` is set and OpenTelemetry is not installed."""
+    if config.otel.endpoint is not None:
+        with of_extra("otel", "otel.endpoint"):
+            import streamfilter.monitoring.otlp  # noqa: F401
 
-    Raises `MissingExtra`: OpenTelemetry is not installed.
-    """
+
+def telemetry_for(config: Config, metrics: Metrics) -> AbstractContextManager[object]:
+    """Return what sends *metrics* to `otel.endpoint` while it is entered; nothing without one."""
     if config.otel.endpoint is None:
         return nullcontext()
-    with of_extra("otel", "otel.endpoint"):
-        from streamfilter.monitoring.otlp import Telemetry
+    require_telemetry(config)
+    from streamfilter.monitoring.otlp import Telemetry
+
     return Telemetry(config.otel.endpoint, metrics, config.kafka.group)
 
 

@@ -6,6 +6,7 @@ may touch what. A line that fits nowhere is two lines.
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -118,6 +119,24 @@ DATACLASSES = {
     *("model.py", "cluster/judge.py", "kafka/lifecycle/seed_sources.py"),
 }
 
+EXTRAS = {
+    # extra: the packages that only it installs
+    "records": {"rapidfuzz"},
+    "html": {"lxml"},
+    "patterns": {"re2"},
+    "plot": {"matplotlib"},
+    "avro": {"avro"},
+    "parquet": {"pyarrow"},
+    "zstd": {"zstandard"},
+    "s3": {"s3fs", "fsspec", "aiobotocore", "botocore", "aiohttp"},
+    "otel": {"opentelemetry", "requests"},
+}
+WITH_EXTRAS = {
+    # files that begin with an extra's package, so others import them inside functions only
+    *("documents/codecs/avro_values.py", "documents/formats/avro.py", "files/formats/avro.py"),
+    *("files/formats/arrow_values.py", "files/formats/parquet.py", "monitoring/otlp.py"),
+}
+
 TOP_FILES_MAX = 8
 
 
@@ -150,6 +169,22 @@ def _imports(tree: ast.Module, path: Path) -> Iterator[tuple[str, bool]]:
             assert node.level == 0, f"{path}: relative import"
             for alias in node.names:
                 yield f"{node.module}.{alias.name}", id(node) in typing_only
+
+
+def first_imports(path: Path) -> set[str]:
+    """Return the modules that an import of *path* imports at once: those outside of functions."""
+    found, left = set[str](), list[ast.AST](parsed(path).body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            left += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            left += ast.iter_child_nodes(node)
+    return found
 
 
 def our_rooms(path: Path) -> Iterator[str]:
@@ -192,6 +227,22 @@ def test_no_files_of_a_room_import_each_other_in_a_circle():
         for path in free:
             del left[path]
     assert not left
+
+
+def test_a_plain_install_imports_no_package_of_an_extra():
+    extras = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+    assert EXTRAS.keys() == extras["optional-dependencies"].keys() - {"test"}
+    first = {path: first_imports(path) for path in FILES}
+    reached = set[str]().union(*EXTRAS.values())
+    found: set[Path] = set()
+    while more := {
+        path
+        for path in set(FILES) - found
+        if any(name in reached or name.partition(".")[0] in reached for name in first[path])
+    }:
+        found |= more
+        reached |= {name for name, path in MODULES.items() if path in more}
+    assert {path.relative_to(PACKAGE).as_posix() for path in found} == WITH_EXTRAS
 
 
 def test_imports_inside_a_room_point_down():

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 from streamfilter.backup import manifest
 from streamfilter.backup.manifest import FILES, OF_VERSION_1, Copied
 from streamfilter.backup.stores import DirectoryStore, MissingObject, Store
-from streamfilter.backup.upload import Throttle, checked, is_whole
+from streamfilter.backup.upload import Advanced, Stopping, checked, is_whole, until_stopped
 from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
     LOCK_NAME,
@@ -101,7 +100,7 @@ def restore(
     copies: list[Copied],
     state: Path,
     *,
-    advanced: Callable[[int], None] = lambda _: None,
+    advanced: Advanced = lambda _: None,
 ) -> None:
     """Restore *copies* into the directory *state*, which must be new or empty.
 
@@ -118,7 +117,7 @@ def restore(
     paths = [state if each.name == "index" else state / each.name for each in copies]
     try:
         for copied, path in zip(copies, paths, strict=True):
-            fetch(store, copied, path, Throttle(advanced=advanced))
+            fetch(store, copied, path, advanced=advanced)
     except BaseException:
         for path in paths:
             with suppress(IndexFault):
@@ -136,9 +135,18 @@ def _holds_nothing(path: Path) -> bool:
 
 
 def fetch(
-    store: Store, copied: Copied, path: Path, throttle: Throttle, *, threads: int = THREADS
+    store: Store,
+    copied: Copied,
+    path: Path,
+    *,
+    advanced: Advanced = lambda _: None,
+    stopping: Stopping = lambda: False,
+    threads: int = THREADS,
 ) -> None:
-    """Restore one index into the directory *path*, where there is none. Or leave none there."""
+    """Restore one index into the directory *path*, where there is none. Or leave none there.
+
+    It has no rate, as an upload has one: the service waits for it.
+    """
     with file_errors(path):
         _refuse_small(path, copied.bytes)
         claim(path)
@@ -149,7 +157,7 @@ def fetch(
                 database = path / DATABASE_NAME
                 database.mkdir(mode=0o700)
                 kill_point("backup.begun")
-                _fetch_files(store, copied, database, throttle, threads)
+                _fetch_files(store, copied, database, advanced, stopping, threads)
                 sync_directory(database)
                 kill_point("backup.restored")
                 write_marker(path, replace(copied.marker, complete=True))
@@ -159,17 +167,21 @@ def fetch(
 
 
 def _fetch_files(
-    store: Store, copied: Copied, database: Path, throttle: Throttle, threads: int
+    store: Store,
+    copied: Copied,
+    database: Path,
+    advanced: Advanced,
+    stopping: Stopping,
+    threads: int,
 ) -> None:
     """Download the files, several at a time: a checksum, the disk and the store take turns."""
     failed: list[bool] = []
-    ending = Throttle(stopping=lambda: bool(failed) or throttle.stopping())
-    one = partial(_fetch_file, store, copied, database, ending)
+    one = partial(_fetch_file, store, copied, database, lambda: bool(failed) or stopping())
     with ThreadPoolExecutor(threads) as pool:
         try:
             done = pool.map(one, copied.sums) if threads > 1 else map(one, copied.sums)
             for (size, _), _ in zip(copied.sums.values(), done, strict=True):
-                throttle.advanced(size)
+                advanced(size)
                 kill_point("backup.fetched")
         except BaseException:
             failed.append(True)  # the others end now, too
@@ -177,12 +189,12 @@ def _fetch_files(
 
 
 def _fetch_file(
-    store: Store, copied: Copied, database: Path, throttle: Throttle, name: str
+    store: Store, copied: Copied, database: Path, stopping: Stopping, name: str
 ) -> None:
     """Download one file, and refuse it if it is not what the backup wrote."""
     source = copied.object_of(name)
     otherwise = f"{store.where}/{source}: is not what the backup wrote; take another backup"
-    blocks = checked(throttle.paced(store.get(source)), *copied.sums[name], otherwise)
+    blocks = checked(until_stopped(store.get(source), stopping), *copied.sums[name], otherwise)
     try:
         with (database / name).open("xb") as copy:
             for block in blocks:

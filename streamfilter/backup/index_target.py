@@ -145,9 +145,7 @@ class IndexTarget(Struct, frozen=True):
         self, copied: Copied, advanced: Callable[[int], None], stopping: Callable[[], bool]
     ) -> None:
         """Restore a backup into the directory, or leave no index there and raise `IndexFault`."""
-        fetch(
-            store_at(self.where), copied, self.path, Throttle(stopping=stopping, advanced=advanced)
-        )
+        fetch(store_at(self.where), copied, self.path, advanced=advanced, stopping=stopping)
 
     def take(self, index: Index, stopping: Callable[[], bool]) -> Callable[[], Uploaded]:
         """Make a checkpoint of the open *index* now; return the call that uploads it."""

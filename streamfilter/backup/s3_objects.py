@@ -24,6 +24,7 @@ from typing import Any
 
 from streamfilter.backup.stores import (
     BLOCK,
+    S3,
     MissingObject,
     StoreFull,
     StoreRefused,
@@ -32,7 +33,6 @@ from streamfilter.backup.stores import (
 from streamfilter.index.errors import IndexFault
 from streamfilter.stops import Stop, of_extra
 
-S3 = "s3://"
 FIRST = 128 << 10  # bytes of an object's first request: many inputs may be open at once
 AHEAD = 8 * BLOCK  # bytes of each further request, if an object is read in its order
 BLOCKS = 32  # blocks in memory, of all objects that are read in any order

@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote
 
-from streamfilter.backup.stores import DirectoryStore, Store, StoreUnreachable
+from streamfilter.backup.stores import S3, DirectoryStore, Store, StoreUnreachable
 from streamfilter.index.errors import IndexRefused
 
 
@@ -14,7 +14,7 @@ def store_at(target: str | Path) -> Store:
     Raises `MissingExtra`: the library for S3 is not installed.
     """
     text = str(target)
-    if text.startswith("s3://"):
+    if text.startswith(S3):
         if "@" in text:
             raise IndexRefused(
                 "the target has credentials in it; set AWS_ACCESS_KEY_ID and its like"

@@ -25,21 +25,29 @@ GRACE_SECONDS = 3600.0
 _NOT_DATA = ("LOCK", "LOG")
 
 
+Advanced = Callable[[int], None]  # called with the bytes done since its last call
+Stopping = Callable[[], bool]
+
+
+def until_stopped(blocks: Iterable[bytes], stopping: Stopping) -> Iterator[bytes]:
+    """Yield *blocks*; raise `Stopped` when the process stops."""
+    for block in blocks:
+        if stopping():
+            raise Stopped
+        yield block
+
+
 class Throttle(Struct, frozen=True):
     """Limits an upload, and stops it."""
 
     rate: float = float("inf")  # bytes a second
-    stopping: Callable[[], bool] = lambda: False
-    advanced: Callable[[int], None] = lambda _: None
+    stopping: Stopping = lambda: False
 
     def paced(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield *blocks* at the rate; raise `Stopped` when the process stops."""
         begun, done = time.monotonic(), 0
-        for block in blocks:
-            if self.stopping():
-                raise Stopped
+        for block in until_stopped(blocks, self.stopping):
             yield block
-            self.advanced(len(block))
             done += len(block)
             while (ahead := done / self.rate - (time.monotonic() - begun)) > 0:
                 if self.stopping():
@@ -59,7 +67,7 @@ class Uploaded(Struct, frozen=True):
     notes: tuple[str, ...] = ()  # of the pruning
 
 
-def sums_of(database: Path, throttle: Throttle) -> dict[str, tuple[int, str]]:
+def sums_of(database: Path, stopping: Stopping) -> dict[str, tuple[int, str]]:
     found = {}
     with file_errors(database):
         files = [each for each in sorted(database.iterdir()) if each.is_file()]
@@ -67,7 +75,7 @@ def sums_of(database: Path, throttle: Throttle) -> dict[str, tuple[int, str]]:
         if file.name.startswith(_NOT_DATA):
             continue
         summed, size = hashlib.blake2b(), 0
-        for block in throttle.paced(_blocks(file)):
+        for block in until_stopped(_blocks(file), stopping):
             summed.update(block)
             size += len(block)
         found[file.name] = size, summed.hexdigest()
@@ -84,8 +92,7 @@ def upload(
     store: Store, database: Path, copied: Copied, throttle: Throttle, *, keep: int | None = None
 ) -> Uploaded:
     """Upload a closed *database* as *copied*; then delete all but the *keep* newest backups."""
-    plain = replace(throttle, rate=float("inf"), advanced=lambda _: None)
-    copied = replace(copied, sums=sums_of(database, plain))
+    copied = replace(copied, sums=sums_of(database, throttle.stopping))
     copied = replace(copied, place=manifest.new_place(copied))
     sent = _send_missing(store, database, copied, throttle)
     if throttle.stopping():  # the next one to open the index removes the files that we read

@@ -5,14 +5,13 @@ from functools import cache
 from glob import has_magic
 from typing import TYPE_CHECKING
 
+from streamfilter.backup.stores import S3
 from streamfilter.index.errors import IndexFault, as_stop
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode, Stop
 
 if TYPE_CHECKING:  # a second of imports, and an extra
     from streamfilter.backup.s3_objects import S3Client, S3Object, S3Upload
-
-S3 = "s3://"
 
 
 def is_s3(path: str) -> bool:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from itertools import groupby
 from math import isnan
 from typing import Any
@@ -36,6 +37,7 @@ from streamfilter.process.health import instance
 
 EVERY_SECONDS = 15.0
 SPANS_MAX = 2_048  # that wait; the newest stay. At 136 batches a second none is lost
+PAUSE_MAX_SECONDS = 600.0  # the longest pause that an endpoint may ask for
 LAST_SECONDS = 2.0  # how long the end of the process waits for the last export
 CUMULATIVE = otel.AggregationTemporality.CUMULATIVE
 SCOPE = InstrumentationScope("streamfilter", streamfilter.__version__)
@@ -62,9 +64,9 @@ class Telemetry(logging.Handler):
             "messaging.consumer.group.name": group,
         }
         self._resource = Resource(ours).merge(OTELResourceDetector().detect())
-        base, session = endpoint.rstrip("/"), _Connection(self._heard.append)
-        self._of_metrics = OTLPMetricExporter(f"{base}/v1/metrics", session=session)
-        self._of_spans = OTLPSpanExporter(f"{base}/v1/traces", session=session)
+        base, self._session = endpoint.rstrip("/"), _Connection(self._heard.append)
+        self._of_metrics = OTLPMetricExporter(f"{base}/v1/metrics", session=self._session)
+        self._of_spans = OTLPSpanExporter(f"{base}/v1/traces", session=self._session)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otel", daemon=True)
 
@@ -85,8 +87,11 @@ class Telemetry(logging.Handler):
         ending = False
         while not ending:
             ending = self._stop.wait(EVERY_SECONDS)
-            self._attempt("metrics", self._send_metrics)
-            if self._metrics.spans:  # an attempt without any would say that they arrive again
+            if not self._session.pause():
+                self._attempt("metrics", self._send_metrics)
+            if (
+                self._metrics.spans and not self._session.pause()
+            ):  # an attempt without any would say that they arrive again
                 self._attempt("spans", self._send_spans)
 
     def _attempt(self, what: str, send: Callable[[], bool]) -> None:
@@ -98,7 +103,8 @@ class Telemetry(logging.Handler):
             sent, self._heard = False, [repr(error)]
         if not sent and what not in self._failing:
             self._failing.add(what)
-            why, again = next(iter(self._heard), "no reason given"), f"every {EVERY_SECONDS:g} s"
+            why, pause = next(iter(self._heard), "no reason given"), self._session.pause()
+            again = f"in {pause:.0f} s" if pause else f"every {EVERY_SECONDS:g} s"
             logger.warning("otel.endpoint gets no %s, and is tried again %s: %s", what, again, why)
         elif sent and what in self._failing:
             self._failing.remove(what)
@@ -135,11 +141,20 @@ class Telemetry(logging.Handler):
 
 
 class _Connection(Session):  # type: ignore[misc]  # requests has no types
-    """Sends the requests of both exporters, and notes why one failed."""
+    """Sends the requests of both exporters, and notes why one failed, and until when to pause.
+
+    An exporter waits for ``Retry-After`` within the time of one attempt only. So a longer pause is
+    kept here, for both: spans wait meanwhile, and metrics are sums that lose nothing.
+    """
 
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__()
         self._note = note
+        self._until = 0.0
+
+    def pause(self) -> float:
+        """Return how many seconds the endpoint does not want to be asked; 0: it may be asked."""
+        return max(0.0, self._until - time.monotonic())
 
     def request(self, *address: Any, **settings: Any) -> Response:
         # Said here, as REQUESTS_CA_BUNDLE otherwise wins over OTEL_EXPORTER_OTLP_CERTIFICATE. The
@@ -158,8 +173,19 @@ class _Connection(Session):  # type: ignore[misc]  # requests has no types
         if not answer.ok:
             later = answer.headers.get("Retry-After")
             asked = f", Retry-After: {later}" if later else ""
+            self._until = time.monotonic() + min(_seconds(later or ""), PAUSE_MAX_SECONDS)
             self._note(f"{answer.status_code} {answer.reason}{asked}")
         return answer
+
+
+def _seconds(later: str) -> float:
+    """Return the seconds that a header ``Retry-After`` asks for, as a number or as a date."""
+    if later.isdecimal():
+        return float(later)
+    try:
+        return parsedate_to_datetime(later).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0  # none, or no such time
 
 
 def _metric(family: Family, began: int, now: int) -> otel.Metric:

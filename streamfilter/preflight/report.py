@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, to_builtins
 
-from streamfilter.assembly import policy_for, reader_for, retention_for, telemetry_for
+from streamfilter.assembly import policy_for, reader_for, require_telemetry, retention_for
 from streamfilter.backup.targets import probe, store_at
 from streamfilter.config import boilerplate
 from streamfilter.config.checks import announced
@@ -24,7 +24,6 @@ from streamfilter.index.directory.index_paths import index_of
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault, IndexUnavailable
-from streamfilter.monitoring.metrics import Metrics
 from streamfilter.preflight.disk import check_disk
 from streamfilter.preflight.filters import Filters, check_filters
 from streamfilter.preflight.records import check_records
@@ -210,7 +209,7 @@ def preflight(
                 probe(store)
     if not found.has("otel.endpoint"):
         with _collected(found, "otel.endpoint"):
-            telemetry_for(config, Metrics())  # it is not asked, as it may be down
+            require_telemetry(config)  # it is not asked, as it may be down
     if _has_schemas(config, found.problems, found.connected):
         try:
             found.problems += check_schemas(config)

@@ -92,7 +92,7 @@ def replayed(values: Sequence[bytes], path: Path) -> RocksIndex:
 
 def fetched(store: DirectoryStore, path: Path) -> RocksIndex:
     """Return the index that the newest backup brings."""
-    fetch(store, candidates(store, IDENTITY.index_id).whole[0], path, Throttle())
+    fetch(store, candidates(store, IDENTITY.index_id).whole[0], path)
     return open_index(path, IDENTITY)
 
 

@@ -151,12 +151,12 @@ def test_a_kill_at_any_step_of_a_restore_leaves_no_half_of_an_index(point, index
         point,
         "from pathlib import Path",
         f"store, path = store_at({where!r}), Path({str(tmp_path / 'again')!r})",
-        "fetch(store, whole(store)[0], path, Throttle())",
+        "fetch(store, whole(store)[0], path)",
     )
     assert code == -9
     assert read_identity(tmp_path / "again") is None
     store = store_at(where)
-    fetch(store, whole(store)[0], tmp_path / "again", Throttle())
+    fetch(store, whole(store)[0], tmp_path / "again")
     assert dump(tmp_path / "again") == wanted
 
 
@@ -362,7 +362,7 @@ def test_a_full_disk_while_restoring_leaves_nothing_and_names_the_cure(index, tm
             raise OSError(28, "No space left on device")
 
     with pytest.raises(DiskFull, match="free some space"):
-        fetch(Full(tmp_path / "backups"), copied, tmp_path / "again", Throttle())
+        fetch(Full(tmp_path / "backups"), copied, tmp_path / "again")
     assert [each.name for each in (tmp_path / "again").iterdir()] == ["lock"]
     restore(store, restorable(store), tmp_path / "again")
     assert inspected(tmp_path / "again").problems == []
@@ -399,6 +399,15 @@ def test_an_upload_keeps_to_its_rate(monkeypatch):
     blocks = list(Throttle(rate=2 << 20).paced([bytes(1 << 20)] * 10))
     assert len(blocks) == 10
     assert 4.0 <= now[0] <= 5.5
+
+
+def test_a_restore_waits_for_no_rate_of_uploads(index, tmp_path, monkeypatch):
+    where = f"file://{tmp_path}/backups"
+    taken(tmp_path, where, index)
+    target = IndexTarget(where, tmp_path / "again", "index", True, 3600.0, 3, rate=1 << 16)
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"{seconds} s"))
+    target.fetch(whole(store_at(where))[0], lambda _: None, lambda: False)
+    assert dump(tmp_path / "again") == list(index.dump())
 
 
 def test_s3_without_its_extra_says_what_to_install(monkeypatch, tmp_path, capsys):

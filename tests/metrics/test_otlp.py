@@ -200,10 +200,37 @@ def test_a_receiver_that_is_no_good_costs_one_line_and_one_more_when_it_is_bette
     assert "otel.endpoint gets metrics again" in ours[1]
 
 
-def too_many(handler):
+def too_many(handler, later="60"):
     handler.send_response(429)
-    handler.send_header("Retry-After", "60")
+    handler.send_header("Retry-After", later)
     handler.end_headers()
+
+
+@pytest.mark.parametrize("later", ["3600", "Fri, 31 Dec 2099 23:59:59 GMT"])
+def test_a_receiver_that_asks_for_a_pause_is_left_alone_until_its_end(later, monkeypatch, caplog):
+    monkeypatch.setattr(otlp, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(otlp, "LAST_SECONDS", 60.0)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5")
+    caplog.set_level(logging.INFO)
+    now, real = [0.0], time.monotonic  # added to the clock that the pause is measured by
+    monkeypatch.setattr(otlp.time, "monotonic", lambda: real() + now[0])
+    answers = [lambda handler: too_many(handler, later)]
+    metrics, rounds = worked(), []
+    waited = otlp._Connection.pause
+    monkeypatch.setattr(otlp._Connection, "pause", lambda self: rounds.append(1) or waited(self))
+    with (
+        receiver(lambda handler: answers[0](handler)) as (address, got),
+        Telemetry(address, metrics, "g"),
+    ):
+        until(lambda: "gets no metrics" in caplog.text)
+        metrics.spans.append(BatchSpan(1.0, 1, {}, {}))
+        asked, seen = len(got["/v1/metrics"]), len(rounds)
+        until(lambda: len(rounds) > seen + 8)
+        assert (len(got["/v1/metrics"]), got["/v1/traces"]) == (asked, []), "it is asked again"
+        answers[0] = accept
+        now[0] = otlp.PAUSE_MAX_SECONDS
+        until(lambda: got["/v1/traces"] and "gets metrics again" in caplog.text)
+    assert f"is tried again in 600 s: 429 Too Many Requests, Retry-After: {later}" in caplog.text
 
 
 def elsewhere(handler):

@@ -185,7 +185,8 @@ class BackupSection(Section):
     """Newest whole backups that stay. Older ones are deleted, also those of streamfilter backup to
     the same target."""
     rate: Annotated[Size, Field(ge=1 << 16)] = 32 << 20
-    """Bytes that an upload sends in a second, at most."""
+    """Bytes that an upload sends in a second, at most. A restore has no limit, because
+    the service waits for it."""
 
 
 class IndexSection(Section):

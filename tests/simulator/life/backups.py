@@ -160,8 +160,7 @@ class SimTarget:
             raise DiskFull(f"{disk.name}: full")
         path = self._objects.path / disk.name
         path.parent.mkdir(exist_ok=True)
-        throttle = Throttle(stopping=stopping, advanced=advanced)
-        fetch(self._store, copied, path, throttle, threads=1)
+        fetch(self._store, copied, path, advanced=advanced, stopping=stopping, threads=1)
         database = path / DATABASE_NAME
         names, facts = pickle.loads((database / CURRENT).read_bytes())
         rows = {n: pickle.loads((database / f"{n}.sst").read_bytes()) for n in names}
