@@ -209,6 +209,20 @@ def test_a_part_of_a_topic_is_a_seed(embedded, other, capsys):
 
 
 @pytest.mark.slow
+def test_a_terminal_sees_how_far_each_kind_of_seed_has_come(embedded, other, capsys, monkeypatch):
+    kinds = ([archive(embedded)], ["--topic", other.unique], ["--index", other.directory / "state"])
+    for asked in kinds:
+        assert seed(embedded, *asked, "--dry-run") == 0
+        assert "%" not in capsys.readouterr().err
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.stderr, "isatty", lambda: True)
+            assert seed(embedded, *asked) == 0
+        seen = capsys.readouterr().err
+        assert "seeding  [" in seen, asked
+        assert "100%" in seen, asked
+
+
+@pytest.mark.slow
 def test_another_index_is_merged_and_the_ids_in_both_are_listed(embedded, other, capsys):
     embedded.produce([*records(STORIES[:2]), *records(["a text of its own for d4"], first=4)])
     embedded.run(**SETTINGS)
