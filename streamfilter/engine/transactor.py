@@ -339,7 +339,7 @@ class Transactor:
         seconds = PASS_SECONDS if after != self.position else IDLE_COMMIT_SECONDS
         if self._transactions.idle_seconds < seconds and not self._parts.forwarder.owes:
             return StepResult.IDLE
-        return self._commit(after, batch)
+        return self._commit(after, batch, self._header_of(None, after.positions) if batch else None)
 
     def _commit(
         self, after: TaskPosition, batch: BatchRecord | None, header: Header | None = None

@@ -90,8 +90,23 @@ def old_lines_of_a_seed_are_added(patch: pytest.MonkeyPatch) -> None:
     only_in_worlds(patch, rates=CALM, seeds=4, thin=None, **shape)
 
 
+def passed_lines_of_a_seed_are_not_noted(patch: pytest.MonkeyPatch) -> None:
+    """Old lines alone make no batch with records, and the header stays where it was."""
+    real = transactor.Transactor._commit_idle
+
+    def commit_idle(self: Any) -> Any:
+        with pytest.MonkeyPatch.context() as now:
+            now.setattr(transactor.Transactor, "_header_of", lambda self, opens, positions: None)
+            return real(self)
+
+    patch.setattr(transactor.Transactor, "_commit_idle", commit_idle)
+    shape = {"retentions": (Retention(time=1_000),), "tasks": 1, "digests": (), "dated": True}
+    only_in_worlds(patch, rates={**CALM, "hour": 0.1}, seeds=9, thin=None, **shape)
+
+
 PLANTED_LIFE = (
     (old_lines_of_a_seed_are_added, "changelog", 1),
+    (passed_lines_of_a_seed_are_not_noted, "changelog", 4),
     (a_backup_ahead_of_the_changelog_is_chosen, "stop", 16),
     (two_releases_do_not_fence_each_other, "released", 15),
     (notes_are_read_up_to_what_is_stable, "released", 5),
