@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from streamfilter.assembly import policy_for, reader_for, sketcher_for
 from streamfilter.config.configuration import Config
@@ -69,6 +70,10 @@ def evaluate_sample(
         copy_first(inputs, config, Path(path), records=records)
         found = list(documents_of([path], config, rejected=pass_over))
         run = run_now(config, [path], seed=seed)
+    if config.input.id is None:  # an id is a place, and the copy is removed
+        shown = inputs[0] if len(inputs) == 1 else "input"
+        found = [replace(each, id=each.id.replace(path, shown)) for each in found]
+        run = _moved(run, path, shown)
     ids, texts = [each.id for each in found], [each.text for each in found]
     values = [each.values for each in found]
     sketcher, threshold = sketcher_for(config.scheme(), seed=seed), config.similarity.threshold
@@ -93,6 +98,16 @@ def evaluate_sample(
     truth = Truth(alike, contained)
     report = evaluate(run, truth, recall_from=recall_from, precision_from=precision_from)
     return Evaluation(report, sample)
+
+
+def _moved(run: Run, path: str, shown: str) -> Run:
+    """Return *run* with the ids of its records, which begin with *path*, beginning with *shown*."""
+    given = [replace(each, id=each.id and each.id.replace(path, shown)) for each in run.given]
+    placed = [
+        replace(each, match_id=each.match_id and each.match_id.replace(path, shown))
+        for each in run.placed
+    ]
+    return replace(run, given=given, placed=placed)
 
 
 def read_run(

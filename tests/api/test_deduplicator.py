@@ -12,7 +12,7 @@ from streamfilter.collection.deduplicator import BUCKET_CAP
 from streamfilter.collection.identity import new_scheme
 from streamfilter.collection.rows import check_scope
 from streamfilter.index.errors import IndexLocked, IndexMismatch
-from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.values import replace
 
@@ -378,3 +378,11 @@ def test_a_copy_is_found_when_those_of_its_text_that_came_first_are_gone(make, t
     assert texts.duplicates_of(text) == [Duplicate("d699", 1.0, True)]
     texts.forget("d699")
     assert texts.duplicates_of(text) == []
+
+
+def test_a_scheme_that_only_prepares_texts_has_the_default_shape():
+    html = Scheme(normalisation=Normalisation(html=True))
+    assert (html.bands, html.rows) == (new_scheme().bands, new_scheme().rows)
+    with Deduplicator(scheme=html) as pages:
+        pages.add("a", "<p>One two three four</p>")
+        assert pages.is_duplicate("<div>one two <b>three</b> four")

@@ -36,3 +36,8 @@ def test_the_tutorial_makes_a_unique_file_and_two_pictures(tmp_path, monkeypatch
     wanted = len(pq.read_table("pairs.parquet"))
     assert int(found[1].replace(",", "")) == pytest.approx(wanted, rel=0.01)
     assert "\nrecall  " in ran.stdout
+    # Without an id it is a place, as `filter` writes it: not one in a copy that is removed.
+    missed = re.search(r"never became candidates.*\n  (.*)-0-(\d+)  and  ", ran.stdout)
+    assert missed
+    assert missed[1] == "pages.parquet"
+    assert int(missed[2]) < len(pages)
