@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -36,6 +35,7 @@ from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from tests.backup.servers import Handler, serving
 from tests.index.damage.test_inspection import IDENTITY, changes, dump, inspected, opened
 from tests.support.s3 import SECRET
+from tests.support.session.forge import Forge
 
 INDEX_ID = IDENTITY.index_id
 STEPS = [each for each in KILL_POINTS if each.startswith("backup.")]
@@ -103,25 +103,32 @@ def test_a_backup_sends_what_is_new_and_the_kept_ones_stay_whole(
     assert not (tmp_path / "state" / "rocksdb" / "checkpoint").exists()
 
 
-def killed(point: str, *code: str) -> int:
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Forge]:
+    """Give what has imported this file, and runs code that uses it."""
+    with Forge(__name__) as forge:
+        yield forge
+
+
+def killed(ours: Forge, at: Path, point: str, *code: str) -> int:
     """Run *code* in a process that kills itself at *point*; return its exit code."""
-    body = "from tests.backup.test_trouble import *\n" + "\n".join(code)
+    body = "\n".join(["from tests.backup.test_trouble import *", f"at = Path({str(at)!r})", *code])
     environment = {**os.environ, VARIABLE: point}
-    return subprocess.run([sys.executable, "-c", body], env=environment, timeout=120).returncode
+    return ours.run(body, log=at / "killed.log", environment=environment).wait(120)
 
 
 @pytest.mark.slow(20)
 @pytest.mark.parametrize("point", UPLOADING)
-def test_a_kill_at_any_step_leaves_whole_backups_only(point, index, tmp_path, no_grace):
+def test_a_kill_at_any_step_leaves_whole_backups_only(ours, point, index, tmp_path, no_grace):
     where = f"file://{tmp_path}/backups"
     before = taken(tmp_path, where, index, keep=1).copied
     advance(index, 3)
     index.close()
     code = killed(
+        ours,
+        tmp_path,
         point,
-        "from pathlib import Path",
         "uploading.GRACE_SECONDS = -1.0",
-        f"at = Path({str(tmp_path)!r})",
         "index = opened(at / 'state')",
         f"taken(at, {where!r}, index, keep=1)",
     )
@@ -143,16 +150,12 @@ def test_a_kill_at_any_step_leaves_whole_backups_only(point, index, tmp_path, no
 
 @pytest.mark.slow(20)
 @pytest.mark.parametrize("point", RESTORING)
-def test_a_kill_at_any_step_of_a_restore_leaves_no_half_of_an_index(point, index, tmp_path):
+def test_a_kill_at_any_step_of_a_restore_leaves_no_half_of_an_index(ours, point, index, tmp_path):
     where = f"file://{tmp_path}/backups"
     taken(tmp_path, where, index)
     wanted = list(index.dump())
-    code = killed(
-        point,
-        "from pathlib import Path",
-        f"store, path = store_at({where!r}), Path({str(tmp_path / 'again')!r})",
-        "fetch(store, whole(store)[0], path)",
-    )
+    store = f"store = store_at({where!r})"
+    code = killed(ours, tmp_path, point, store, "fetch(store, whole(store)[0], at / 'again')")
     assert code == -9
     assert read_identity(tmp_path / "again") is None
     store = store_at(where)

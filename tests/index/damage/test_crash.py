@@ -5,9 +5,6 @@ run all the time; the parent kills it at a random moment and compares what is le
 """
 
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,15 +18,14 @@ from streamfilter.similarity.columns import Widths
 from tests.index.conftest import SMALL
 from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS, documents, identity, mark, random_keys
+from tests.support.session.forge import Forge
 
-ROOT = Path(__file__).parents[3]
 CAP = 4
 BATCH = 40
 WORKER = """
-import sys
 from pathlib import Path
 from tests.index.damage.test_crash import batch, opened
-index = opened(Path(sys.argv[1]))
+index = opened(Path({state!r}))
 number = index.progress.next_batch
 while True:
     index.apply(batch(number))
@@ -54,27 +50,33 @@ def batch(number: int, *, size: int = BATCH) -> Changes:
     )
 
 
+def whole_batches(state: Path, model: PlainIndex, done: int, said: bytes) -> int:
+    """Check that all that a killed worker *said* is there, and return how many batches are."""
+    index = opened(state)
+    reached = index.progress.next_batch
+    *acknowledged, _ = said.split(b"\n")
+    assert reached > int(acknowledged[-1]), "an applied batch is gone"
+    for number in range(done, reached):
+        model.apply(batch(number))
+    assert list(index.dump()) == list(model.dump()), f"after batch {reached}"
+    index.close()
+    return reached
+
+
 @pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_effect_of_whole_batches(tmp_path: Path) -> None:
     rng, model, done = random.Random(9), PlainIndex(Widths(SLOTS), bucket_cap=CAP), 0
-    for kill in range(8):
-        code = [sys.executable, "-c", WORKER, str(tmp_path / "state")]
-        with subprocess.Popen(code, cwd=ROOT, stdout=subprocess.PIPE) as worker:
-            assert worker.stdout is not None
-            for _ in range(rng.randint(2, 12)):  # batches, not time: a busy machine does few
-                worker.stdout.readline()
+    with Forge(__name__) as forge:
+        for kill in range(8):
+            log = tmp_path / f"{kill}.log"
+            worker = forge.run(WORKER.format(state=str(tmp_path / "state")), log=log)
+            wanted = rng.randint(2, 12)  # batches, not time: a busy machine does few
+            while log.read_bytes().count(b"\n") < wanted:
+                assert worker.exit_code is None, log.read_text()
+                time.sleep(0.002)
             time.sleep(rng.uniform(0, 0.02))
-            worker.send_signal(signal.SIGKILL)
-            acknowledged = [line for line in worker.stdout.read().split(b"\n")[:-1] if line]
-        index = opened(tmp_path / "state")
-        reached = index.progress.next_batch
-        if acknowledged:
-            assert reached > int(acknowledged[-1]), f"kill {kill}: an applied batch is gone"
-        for number in range(done, reached):
-            model.apply(batch(number))
-        done = reached
-        assert list(index.dump()) == list(model.dump()), f"kill {kill} after batch {reached}"
-        index.close()
+            assert worker.kill() == -9
+            done = whole_batches(tmp_path / "state", model, done, log.read_bytes())
     assert done > 8
 
 

@@ -4,7 +4,8 @@
         process = FilterProcess(config, port=port, log=log, launch=forge.launch)
 
 What is forked has no thread, no client and no logging yet, and then runs `streamfilter.cli.main`
-as a new process would: only the imports are those of its parent.
+as a new process would: only the imports are those of its parent. A forge of other modules runs code
+that uses them: ``Forge("tests.index.samples").run("from tests.index.samples import …", …)``.
 `python -m tests.support.session.forge` is that parent: a line of JSON asks for a process, a line
 tells its id, another its end.
 """
@@ -65,9 +66,13 @@ class Forked(Child):
 class Forge:
     """The parent of forked filters, from outside."""
 
+    def __init__(self, *modules: str) -> None:
+        """Let it import *modules*, by default those of a filter."""
+        self._modules = modules
+
     def __enter__(self) -> Forge:
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.session.forge"],
+            [sys.executable, "-m", "tests.support.session.forge", *self._modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -99,9 +104,22 @@ class Forge:
         Its standard output goes into *output*, by default into the log, as its errors do.
         """
         assert list(command[1:3]) == ["-m", "streamfilter"], command
+        return self._fork({"arguments": list(command[3:])}, log, environment, output)
+
+    def run(self, code: str, *, log: Path, environment: Mapping[str, str] | None = None) -> Forked:
+        """Fork a process that runs *code*; what it prints goes into the log."""
+        return self._fork({"code": code}, log, environment, None)
+
+    def _fork(
+        self,
+        what: Mapping[str, Any],
+        log: Path,
+        environment: Mapping[str, str] | None,
+        output: Path | None,
+    ) -> Forked:
         log.touch()  # as a started process has it at once
         ask = {
-            "arguments": list(command[3:]),
+            **what,
             "log": str(log),
             "output": str(output or log),
             "environment": dict(os.environ if environment is None else environment),
@@ -135,16 +153,19 @@ class Forge:
                 self._news.notify_all()
 
 
-def serve() -> int:
+FILTER = (
+    "streamfilter.cli",
+    "streamfilter.commands.run",
+    "streamfilter.commands.filter",
+    "streamfilter.kafka.service_start",
+    "streamfilter.kafka.lifecycle.take_over",  # a start imports these two late
+    "streamfilter.config.yaml_file",
+)
+
+
+def serve(modules: Sequence[str]) -> int:
     """Fork what is asked for until the input ends; in a child, return its exit code."""
-    for module in (
-        "streamfilter.cli",
-        "streamfilter.commands.run",
-        "streamfilter.commands.filter",
-        "streamfilter.kafka.service_start",
-        "streamfilter.kafka.lifecycle.take_over",  # a start imports these two late
-        "streamfilter.config.yaml_file",
-    ):
+    for module in modules or FILTER:
         importlib.import_module(module)
     awake, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -202,10 +223,13 @@ def _run(ask: Mapping[str, Any], pipes: Sequence[int]) -> int:
     time.tzset()
     killpoints = importlib.import_module("streamfilter.killpoints")
     importlib.reload(killpoints)  # the same functions and globals, by the new environment
+    if "code" in ask:
+        exec(ask["code"], {})
+        return 0
     cli = importlib.import_module("streamfilter.cli")
     code: int = cli.main(ask["arguments"])
     return code
 
 
 if __name__ == "__main__":
-    raise SystemExit(serve())
+    raise SystemExit(serve(sys.argv[1:]))
