@@ -20,6 +20,7 @@ NEEDED = {
     "demo": ("avro", "avro", ["demo", "--format", "avro"]),
     "filter": ("avro", "avro", ["filter", "in", "--format", "avro", *OUTPUTS]),
     "parquet": ("pyarrow", "parquet", ["filter", "in", "--format", "parquet", *OUTPUTS]),
+    "telemetry": ("opentelemetry", "otel", ["check", "--set=otel.endpoint=http://127.0.0.1:9"]),
     "records": ("rapidfuzz", "records", ["filter", "in", "-c", str(CUSTOMERS), *OUTPUTS]),
 }
 
@@ -29,8 +30,8 @@ def test_a_verb_that_needs_a_library_says_what_to_install(
     library, extra, command, tmp_path, monkeypatch, capsys
 ):
     for name in [*sys.modules]:
-        if name.split(".")[0] == "avro" or name.endswith(
-            (".formats.avro", ".avro_values", ".formats.parquet")
+        if name.split(".")[0] in ("avro", "opentelemetry") or name.endswith(
+            (".formats.avro", ".avro_values", ".formats.parquet", ".monitoring.otlp")
         ):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
