@@ -8,7 +8,6 @@ import math
 import signal
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -201,7 +200,7 @@ def _feed(
 
 
 def _paced(
-    seed: int, rate: float, seconds: float | None, interruption: threading.Event
+    seed: int, rate: float, seconds: float | None, interruption: Interruption
 ) -> Iterator[Story]:
     """Yield stories when they are due, until the time is over or a stop is requested."""
     begun, sent = time.monotonic(), 0

@@ -4,11 +4,15 @@ A handler that raises does so at any instruction, also inside a library's callba
 There the exception is swallowed, and an interrupted filter would continue and publish. So the
 handler only sets a flag. The work checks it between two batches, while it waits for input, and
 before its outputs appear.
+
+The flag has no lock. A handler that takes one, as `threading.Event.set` does, waits for ever if it
+interrupts the thread that holds it: one that waits for the flag, or another handler.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -26,11 +30,10 @@ class Interrupted(Stop):
     """A person or a supervisor stopped the work; nothing was published."""
 
 
-class Interruption(threading.Event):
+class Interruption:
     """Whether a stop was requested."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._heard: int | None = None
         self._came = False
         self._pipe = -1
@@ -56,7 +59,6 @@ class Interruption(threading.Event):
 
         def note(number: int, _: FrameType | None) -> None:
             self._heard = number
-            self.set()
             for each in heeded if again is not None else ():
                 signal.signal(each, again)
 
@@ -88,7 +90,20 @@ class Interruption(threading.Event):
 
     def _forget(self) -> None:
         self._heard, self._came = None, False
-        self.clear()
+
+    def is_set(self) -> bool:
+        """Return whether a handler has noted a signal."""
+        return self._heard is not None
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for a signal, at most so many *seconds*; return whether one was noted.
+
+        Only the main thread may wait, inside of `listening`: there the handlers run.
+        """
+        if not self.is_set():
+            select.select([self._pipe], [], [], seconds)
+            self.came()
+        return self.is_set()
 
     def came(self) -> bool:
         """Return whether a signal came, also while the main thread is inside a long call.

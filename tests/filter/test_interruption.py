@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM in work over files: no output appears, even if exceptions are swallowed."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -103,6 +104,27 @@ def test_a_service_notes_every_signal_and_another_thread_can_hear_of_it() -> Non
             assert wish.came()
     assert not wish.is_set()
     assert not wish.came()
+
+
+def test_the_handler_of_a_signal_takes_no_lock_that_it_may_have_interrupted() -> None:
+    """With the lock of an event it waited for the thread that it ran in, and the command hung."""
+    wish = Interruption()
+    with wish.listening(again=None):
+        locks = [
+            each for each in gc.get_referents(*_reached_from(wish)) if hasattr(each, "acquire")
+        ]
+    assert locks == []
+
+
+def _reached_from(start: object) -> list[object]:
+    found, todo = [start], [start]
+    while todo:
+        for each in gc.get_referents(todo.pop()):
+            mine = type(each).__module__ in ("threading", Interruption.__module__)
+            if (mine or each is vars(start)) and not any(each is one for one in found):
+                found.append(each)
+                todo.append(each)
+    return found
 
 
 @pytest.mark.parametrize("verb", ["pairs", "evaluate"])
