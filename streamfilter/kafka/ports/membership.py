@@ -72,6 +72,8 @@ class GroupMembership:
         gone = {partition.partition for partition in partitions}
         self._gone |= gone
         self._gained -= gone
+        if self._unowned is not None:
+            self._unowned.again()
         kill_point("close.revoked")
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -96,8 +98,8 @@ class GroupMembership:
     def _join_again(self, unowned: list[int]) -> None:
         """Leave the group and join it: the rebalance gives the *unowned* partitions to members."""
         logger.warning(
-            "%s: partitions %s have no owner, because a process was killed in a rebalance; this "
-            "process leaves the group and joins again",
+            "%s: partitions %s have no owner after a rebalance that was cut short; this process "
+            "leaves the group and joins again",
             self._topic,
             unowned,
         )

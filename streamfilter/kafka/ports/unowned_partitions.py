@@ -8,8 +8,11 @@ has no owner until the next rebalance, whatever its reason.
 Example: a owns 0 and 1, and b joins. Step 1 assigns 0 to a, and nothing to b. Then a dies and
 returns: it owns 0, and 1 has no owner.
 
-So each static member looks once after it has joined. If a partition has no owner, it leaves the
-group and joins again.
+The same happens without a death: a member without a coordinator for its whole session gives its
+partitions up, and the coordinator returns without having missed it.
+
+So each static member looks after it has joined, and after it has lost a partition. If a partition
+has no owner, it leaves the group and joins again.
 
 The group is asked with `list_groups`. librdkafka's newer call aborts the process if the connection
 to the coordinator is cut meanwhile (librdkafka#4605).
@@ -45,6 +48,10 @@ class UnownedPartitions:
         self._all, self._before = frozenset(range(partitions)), NONE
         self._answer: Callable[[], Partitions | None] | None = None
         self._aside, self._next_at, self._done = Aside(), 0.0, False
+
+    def again(self) -> None:
+        """Look again: who owns which partition has changed."""
+        self._before, self._done = NONE, False
 
     def look(self) -> Partitions:
         """Return the partitions that have no owner, once that is certain. It never waits."""
