@@ -26,6 +26,7 @@ def noun(*, order: bool = False) -> Callable[[type[Noun]], type[Noun]]:
     return dataclass(slots=True, unsafe_hash=True, order=order)
 
 
+S3 = "s3://"  # how a path or a target in S3 begins
 Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers in order, with repeats and null values."""
 

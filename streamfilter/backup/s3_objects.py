@@ -24,13 +24,13 @@ from typing import Any
 
 from streamfilter.backup.stores import (
     BLOCK,
-    S3,
     MissingObject,
     StoreFull,
     StoreRefused,
     StoreUnreachable,
 )
 from streamfilter.index.errors import IndexFault
+from streamfilter.model import S3
 from streamfilter.stops import Stop, of_extra
 
 FIRST = 128 << 10  # bytes of an object's first request: many inputs may be open at once

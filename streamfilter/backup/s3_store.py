@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from streamfilter.backup.s3_objects import S3Client, S3Object, S3Upload, parts_of
-from streamfilter.backup.stores import BLOCK, S3, Stored
+from streamfilter.backup.stores import BLOCK, Stored
+from streamfilter.model import S3
 
 
 class S3Store:

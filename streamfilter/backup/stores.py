@@ -21,7 +21,6 @@ from streamfilter.index.errors import IndexFault, IndexRefused, IndexUnavailable
 from streamfilter.stops import no_room
 
 BLOCK = 1 << 20
-S3 = "s3://"  # how a place in S3 begins
 NEW = re.compile(r".*\.[0-9a-f]{8}\.new")
 """Name of an object that is not whole yet. A kill may leave one; `upload.prune` removes it."""
 

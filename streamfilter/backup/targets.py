@@ -4,8 +4,9 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote
 
-from streamfilter.backup.stores import S3, DirectoryStore, Store, StoreUnreachable
+from streamfilter.backup.stores import DirectoryStore, Store, StoreUnreachable
 from streamfilter.index.errors import IndexRefused
+from streamfilter.model import S3
 
 
 def store_at(target: str | Path) -> Store:

@@ -5,8 +5,8 @@ from functools import cache
 from glob import has_magic
 from typing import TYPE_CHECKING
 
-from streamfilter.backup.stores import S3
 from streamfilter.index.errors import IndexFault, as_stop
+from streamfilter.model import S3
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode, Stop
 

@@ -20,6 +20,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from streamfilter.model import S3
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
@@ -141,7 +143,7 @@ def check_target(value: str) -> str:
     plain = unquote(value)
     if not TARGET.fullmatch(value) or ".." in plain.split("/") or "\0" in plain:
         raise ValueError("expected s3://BUCKET/PREFIX or file:///DIRECTORY")
-    return value.rstrip("/") if value.startswith("s3://") else value
+    return value.rstrip("/") if value.startswith(S3) else value
 
 
 def _topic(pattern: re.Pattern[str], more: str = "") -> AfterValidator:
