@@ -89,9 +89,8 @@ class Telemetry(logging.Handler):
             ending = self._stop.wait(EVERY_SECONDS)
             if not self._session.pause():
                 self._attempt("metrics", self._send_metrics)
-            if (
-                self._metrics.spans and not self._session.pause()
-            ):  # an attempt without any would say that they arrive again
+            # An attempt without any spans would say that they arrive again.
+            if self._metrics.spans and not self._session.pause():
                 self._attempt("spans", self._send_spans)
 
     def _attempt(self, what: str, send: Callable[[], bool]) -> None:
