@@ -14,11 +14,12 @@ import pytest
 
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.similarity.columns import Widths
-from tests.index.damage.test_crash import CAP, ROOT, batch, opened
+from tests.index.damage.test_crash import CAP, batch, opened
 from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS
 from tests.support.machine.strace import needs_strace
 from tests.support.session.trials import short_and_long
+from tests.support.texts import ROOT
 
 WORKER = """
 import os, sys

@@ -9,11 +9,12 @@ import numpy as np
 
 from streamfilter.index.protocol import Changes
 from streamfilter.similarity.columns import Samples, Widths
-from tests.index.damage.test_crash import CAP, ROOT, batch, opened
+from tests.index.damage.test_crash import CAP, batch, opened
 from tests.index.plain_index import PlainIndex
 from tests.index.samples import SLOTS
 from tests.support.machine.strace import killed_in_write, needs_strace
 from tests.support.session.trials import short_and_long
+from tests.support.texts import ROOT
 from tests.support.values import replace
 
 SEED = 20_261_142
