@@ -4,8 +4,8 @@ A model of processor time, from costs measured at two sizes of documents. Costs 
 them are on a straight line; below, they are those of the smallest. All measured costs are in this
 file. `python -m tests.bench --only cluster` prints them, and compares the model with the clock.
 
-Example: 20,000 documents a second of 1 kB take 1.8 cores of one process, which is planned for .7 of
-one. Edges take 1.7 cores, so there are three of them. The judge is busy for .8 of its time.
+Example: 20,000 documents a second of 1 kB take 1.5 cores of one process, which is planned for .7 of
+one. Edges take 1.4 cores, so there are two of them. The judge is busy for .6 of its time.
 """
 
 from math import ceil
@@ -27,8 +27,8 @@ class Costs(Struct, frozen=True):
 
 
 COSTS = {
-    130: Costs(alone=72, edge=62, judge=31, judging=36),
-    1_024: Costs(alone=88, edge=84, judge=35, judging=42),
+    130: Costs(alone=42, edge=43, judge=19, judging=22),
+    1_024: Costs(alone=75, edge=69, judge=25, judging=31),
 }
 """Costs by the bytes of a document: English, 30 % duplicates (cluster.json)."""
 VERDICT_BYTES = 20  # of a document, in the topic of verdicts
