@@ -19,6 +19,8 @@ offsets 10 and 12. The verdict range says the same, and an outcome for each of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import ceil
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -142,6 +144,7 @@ class VerdictRange(Struct, frozen=True):
 
 
 R = TypeVar("R", SketchRange, VerdictRange)
+_ROOM = 1.1  # parts of equal rows differ in bytes
 
 
 def in_messages(
@@ -151,8 +154,10 @@ def in_messages(
     message, rows = encode(whole), len(whole.offsets)
     if len(message) <= limit or rows < 2:
         return [(whole, message)]
-    halves: list[R] = [whole.part(0, rows // 2), whole.part(rows // 2, rows)]
-    return [each for half in halves for each in in_messages(half, encode, limit)]
+    count = min(rows, max(2, ceil(_ROOM * len(message) / limit)))
+    ends = [rows * number // count for number in range(count + 1)]
+    parts: list[R] = [whole.part(begin, end) for begin, end in pairwise(ends)]
+    return [each for part in parts for each in in_messages(part, encode, limit)]
 
 
 # The bytes.

@@ -8,6 +8,8 @@ the model for up to 16 edges, where each process has a core of its own. At last 
 started while records come in: how soon does it forward some, and how long does all wait for it?
 """
 
+import os
+import signal
 import tempfile
 import threading
 import time
@@ -51,7 +53,7 @@ class ClusterRun:
     judge: float  # its first thread
     judging: float  # all its threads
     edge: float  # all threads of all edges
-    broker: float  # the broker, and this process, which feeds the topic
+    broker: float
 
     @property
     def cores_us(self) -> float:
@@ -99,7 +101,7 @@ def run(options: Options) -> BenchResult:
         checks, targets,
         settings={"records": RECORDS[options.quick], "duplicates": SHARE,
                   "partitions": PARTITIONS, "cores": len(usable())},
-        notes=["judge: its first thread, judging: all of them; broker: with the feed",
+        notes=["judge: its first thread, judging: all of them; all begin on a full topic",
                "beside: of a judge that shares two cores with edges and broker",
                "expected: of these costs, on all cores; cores had: what other programs left"],
     )  # fmt: skip
@@ -215,7 +217,7 @@ def beside(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def clustered(route: Route, edges: int) -> tuple[ClusterRun, int]:
-    """Start a judge and *edges*, then feed the topic; return the costs, and what came out."""
+    """Start a judge and *edges*, and return what a full topic costs them, and what came out."""
     count, topic = len(route.documents), _new_topic(route)
     settings = settings_of(route, topic)
     with ExitStack() as stack:
@@ -230,8 +232,9 @@ def clustered(route: Route, edges: int) -> tuple[ClusterRun, int]:
         for each in running:
             each.wait_until("running")
         used = partial(_used, judge, running, route.kafka)
-        begun, before = time.perf_counter(), used()
-        route.feed(topic)
+        with _frozen(running):
+            route.feed(topic)
+            begun, before = time.perf_counter(), used()
         while sum(map(done_by, running)) < count:
             time.sleep(LOOK_SECONDS)
         seconds, after = time.perf_counter() - begun, used()
@@ -242,6 +245,18 @@ def clustered(route: Route, edges: int) -> tuple[ClusterRun, int]:
         )
     costs = [(b - a) * 1e6 / count for a, b in zip(before, after, strict=True)]
     return ClusterRun(count / seconds, *costs), int(written)
+
+
+@contextmanager
+def _frozen(running: list[RunningFilter]) -> Iterator[None]:
+    """Stop what is *running* meanwhile: the topic is full when it begins, as for one process."""
+    try:
+        for each in running:
+            os.kill(each.pid, signal.SIGSTOP)
+        yield
+    finally:
+        for each in running:
+            os.kill(each.pid, signal.SIGCONT)
 
 
 def added(route: Route) -> AddedEdge:
@@ -289,7 +304,7 @@ def _used(judge: RunningFilter, edges: list[RunningFilter], kafka: RealKafka) ->
         processor_seconds(judge.pid, first_thread=True),
         processor_seconds(judge.pid),
         sum(processor_seconds(each.pid) for each in edges),
-        processor_seconds(kafka.nodes[0].pid or 0) + time.process_time(),
+        processor_seconds(kafka.nodes[0].pid or 0),
     ]
 
 

@@ -77,6 +77,20 @@ def test_a_range_in_parts_covers_the_same_offsets_without_a_gap():
     assert [i for each in read_back for i in each.ids] == whole().ids
 
 
+def test_a_row_is_encoded_twice_however_many_messages_a_range_becomes():
+    written = []
+
+    def encode(one: VerdictRange) -> bytes:
+        written.append(data := encode_verdicts(one))
+        return data
+
+    rows = np.arange(4_000)
+    parts = in_messages(VerdictRange(MARK, 0, 4_000, rows, [UNIQUE] * 4_000), encode, 700)
+    assert len(parts) > 2
+    assert max(len(message) for _, message in parts) <= 700
+    assert len(written) == 1 + len(parts)
+
+
 @pytest.mark.parametrize(
     ("start", "end", "found"),
     [

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamfilter.similarity.columns import distinct, places_of
+from streamfilter.similarity.columns import Samples, distinct, places_of, starts_of
 
 
 @pytest.mark.parametrize("reach", [1, 50, 2_000, 10**12])
@@ -17,3 +17,17 @@ def test_distinct_values_and_places_are_those_of_sorting(reach, first, number):
     asked = np.concatenate((asked, values, [0, first + 10**10]))
     places = places_of(asked, rising)
     assert (places.dtype, places.tolist()) == (np.int64, np.searchsorted(rising, asked).tolist())
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [3], [2, 3, 4], [0, 2, 4, 5, 7], [1, 5], [6, 2, 2], [4, 3], [*range(8)]]
+)
+def test_rows_of_samples_are_those_asked_for_and_none_keeps_the_others_in_memory(rows):
+    sizes = np.array([2, 0, 3, 1, 4, 0, 2, 1])
+    whole = Samples(np.arange(13, dtype=np.uint32), starts_of(sizes), sizes * 10)
+    some = whole.at(np.array(rows, np.int64))
+    each = np.split(whole.tokens, whole.starts[1:-1])
+    assert some.tokens.tolist() == [token for row in rows for token in each[row].tolist()]
+    assert some.sizes.tolist() == [int(sizes[row]) for row in rows]
+    assert some.set_sizes.tolist() == [int(sizes[row]) * 10 for row in rows]
+    assert not np.shares_memory(some.tokens, whole.tokens)
