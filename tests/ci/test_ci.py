@@ -51,22 +51,34 @@ def test_ci_makes_a_missing_broker_a_failure():
     assert "export CI=true" in RUN.read_text(encoding="utf-8")
 
 
-@pytest.fixture
+LOCKS = sorted((ROOT / "tests").glob("*.lock"))
+
+
 def locked() -> dict[str, str]:
     """Return each locked requirement's name with its whole entry."""
-    text = (ROOT / "tests" / "requirements.lock").read_text(encoding="utf-8")
+    text = "".join(lock.read_text(encoding="utf-8") for lock in LOCKS)
     entries = re.findall(r"^([a-z0-9-]+)==((?:.*\\\n)*.*)", text, re.MULTILINE)
     return dict(entries)
 
 
-def test_every_dependency_is_locked_with_hashes(locked):
+def test_everything_that_is_installed_before_the_tests_is_locked():
+    steps = [step for step in command_of("Test it").split(" && ") if "pip install" in step]
+    *locks, project = steps
+    assert [step.partition("--require-hashes -r ")[2] for step in locks] == [
+        str(lock.relative_to(ROOT)) for lock in LOCKS
+    ]
+    assert "--no-deps -e ." in project
+
+
+def test_every_dependency_is_locked_with_hashes():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["test"]]
     names = {re.split(r"[\[<>=!~ ;]", requirement)[0] for requirement in wanted}
-    assert names <= locked.keys()
-    assert all("--hash=sha256:" in entry for entry in locked.values())
+    assert names <= locked().keys()
+    assert all("--hash=sha256:" in entry for entry in locked().values())
 
 
-def test_the_lock_names_no_registry():
-    text = (ROOT / "tests" / "requirements.lock").read_text(encoding="utf-8")
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_names_no_registry(lock):
+    text = lock.read_text(encoding="utf-8")
     assert not re.search(r"https?://|--index-url|--find-links", text)
