@@ -39,6 +39,7 @@ from tests.support.topics import Input, create_topics, produce, read_committed
 
 STORIES = texts(random.Random(36_000), 240)
 PLAIN: Settings = {"batch": CUT, "kafka": {"session_timeout": "6s"}}
+OTHER: Settings = {**STATIC, "kafka": {**PLAIN["kafka"], "consumer": {"group.instance.id": "two"}}}
 BEFORE = ["takeover.fenced", "takeover.read", "start.assigned", "transaction.produced"]
 OTHERS = [f"transaction.{step}" for step in ("begun", "outputs", "flushed", "offsets")]
 """A kill there leaves the old group as it was: the transaction that takes its positions is open."""
@@ -117,31 +118,52 @@ def die_taking(stage: Stage, point: str, *, seeding: bool = False) -> None:
     assert (f"{stage.unique} is in the index" in process.log.read_text()) is not seeding
 
 
-@pytest.mark.slow(60)
+def pause_taking(
+    stage: Stage, settings: Settings = STATIC, *, point: str = "transaction.offsets"
+) -> FilterProcess:
+    """Start the new group, and pause it before it has the positions."""
+    environment = {VARIABLE: f"{point}:1:stop"}
+    process = stage.start(state="new", environment=environment, **new(stage, settings))
+    process.wait_until_stopped()
+    assert f"{stage.unique} is in the index" in process.log.read_text(), "it takes them now"
+    return process
+
+
+@pytest.mark.slow(100)
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "paused", "after"),
     [
-        (BEFORE, "transaction.committed"),
-        pytest.param(OTHERS, "takeover.done", marks=pytest.mark.long),
+        (BEFORE, "transaction.offsets", "transaction.committed"),
+        pytest.param(OTHERS, "takeover.read", "takeover.done", marks=pytest.mark.long),
     ],
     ids=["short", "long"],
 )
-def test_each_record_is_judged_once_whatever_is_killed(stage: Stage, before, after) -> None:
+def test_each_record_is_judged_once_whatever_is_killed(stage, before, paused, after):
+    """A paused one takes nothing, if the old group or another process went on meanwhile."""
     stage.produce(records(STORIES[:60]))
     with traffic(stage, 60):
         die_at(stage, "transaction.offsets:9")
         assert seeded(stage) > 0
         for n, point in enumerate(before):
             die_taking(stage, point)
-            if n % 2:
+            if n == 1:
                 die_at(stage, "transaction.offsets:2")  # the old group goes on meanwhile
                 die_taking(stage, "transaction.offsets", seeding=True)
                 assert seeded(stage) > 0, "the next one dies behind the tail"
+        behind = pause_taking(stage, point=paused)
+        die_at(stage, "transaction.offsets:2")
+        behind.resume()
+        assert behind.wait_for_exit() in (75, 76), behind.with_log("ended otherwise")
         spans = judged_by(stage)[f"{stage.group}.new"]
         assert not spans, "nothing was taken so far"
-        die_taking(stage, after)
+        assert seeded(stage) > 0
+        behind = pause_taking(stage, point=paused)
+        other = stage.start(state="other", environment={VARIABLE: after}, **new(stage, OTHER))
+        assert other.wait_for_exit() == -9, other.with_log(f"did not die at {after}")
+        behind.resume()
         said = stage.refused(**STATIC)
         assert f"the group '{stage.group}.new' took over the input of the group" in said
+    behind.kill()
     log = stage.end(start_new(stage))
     assert f"took over from {stage.group} already" in log
     one_after_the_other(stage)
@@ -207,7 +229,9 @@ def test_a_broker_fails_while_a_group_with_workers_takes_over(forge, tmp_path, p
 @pytest.mark.parametrize(
     "fault", ["lost answer", pytest.param("late request", marks=pytest.mark.long)]
 )
-def test_a_commit_that_the_network_holds_up_takes_over_once(kafka, proxy, stage, fault):
+def test_a_commit_that_is_held_up_takes_over_once_and_a_reset_after_it_judges_nothing_again(
+    kafka, proxy, stage, fault
+):
     """Its answer is lost, or the broker gets it when a new producer has fenced this one."""
     common = {"bootstrap.servers": kafka.bootstrap_proxied}
     hasty = {"common": common, "transaction_timeout": "5s", "producer": {"socket.timeout.ms": 2000}}
@@ -216,10 +240,7 @@ def test_a_commit_that_the_network_holds_up_takes_over_once(kafka, proxy, stage,
     stage.run(**PLAIN)
     assert seeded_by(stage, stage.configuration(state="new", **new(stage, PLAIN))) > 0
     stage.produce(records(STORIES[60:], first=60))
-    environment = {VARIABLE: "transaction.offsets:1:stop"}
-    taking = stage.start(state="new", environment=environment, **new(stage, settings))
-    taking.wait_until_stopped()
-    assert f"{stage.unique} is in the index" in taking.log.read_text(), "it takes the positions now"
+    taking = pause_taking(stage, settings)
     trap = (proxy.hold if fault == "late request" else proxy.mute_after)(END_TXN)
     taking.resume()
     trap.wait(60)
@@ -228,6 +249,20 @@ def test_a_commit_that_the_network_holds_up_takes_over_once(kafka, proxy, stage,
     finished(stage, taking, PLAIN)
     assert "took over the input of the group" in stage.refused(**PLAIN)
     one_after_the_other(stage)
+    no_group_judges_again_after_a_reset(stage)
+
+
+def no_group_judges_again_after_a_reset(stage: Stage) -> None:
+    config = stage.configuration(state="new", **new(stage, PLAIN))
+    assert cli.main(["reset", "--config", str(config), "--yes"]) == 0
+    was = f"{stage.group}.new took it over, and was reset after that"
+    assert was in refused(stage)
+    assert seeded_by(stage, config) > 0
+    assert was in refused(stage), "with a changelog, too"
+    assert was in stage.refused(state="new", arguments=["--dry-run"], **new(stage, PLAIN))
+    said = stage.refused(arguments=["--take-over", f"{stage.group}.new"], **PLAIN)
+    assert "nothing says any more what it has judged" in said
+    assert not judged_by(stage)[f"{stage.group}.new"]
 
 
 def refused(stage: Stage, **sections: Any) -> str:
@@ -236,8 +271,8 @@ def refused(stage: Stage, **sections: Any) -> str:
     return stage.refused(state="new", **given)
 
 
-@pytest.mark.slow(60)
-def test_what_cannot_be_taken_over_is_refused_by_name(stage: Stage) -> None:
+@pytest.mark.slow(40)
+def test_what_cannot_be_taken_over_or_not_yet_is_refused_by_name(stage: Stage) -> None:
     old = stage.group
     stage.produce(records(STORIES[:30]))
     assert "there is no such group" in refused(stage)
@@ -262,18 +297,45 @@ def test_what_cannot_be_taken_over_is_refused_by_name(stage: Stage) -> None:
             consumer.commit(offsets=moved, asynchronous=False)
             if offset == 7:
                 assert "it was rewound or skipped" in refused(stage)
-    # A group that has judged already cannot take over; the other order is refused, too.
-    assert stage.run(state="new", **new(stage, PLAIN) | {"input": {}})
-    assert "has judged records of" in refused(stage)
+    third = {**new(stage, PLAIN), "kafka": {**PLAIN["kafka"], "group": f"{old}.third"}}
+    stage.run(state="third", **third | {"input": {}})
+    assert "has judged records of" in stage.refused(state="third", **third)
+    the_tail_is_read_only_once_no_transaction_hides_its_end(stage)
 
 
-@pytest.mark.slow(60)
-def test_the_old_group_takes_the_input_back_with_what_was_forwarded_meanwhile(stage: Stage) -> None:
-    stage.produce(records(STORIES[:40]))
+def the_tail_is_read_only_once_no_transaction_hides_its_end(stage: Stage) -> None:
+    """Later starts need nothing of the old group."""
+    names = {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.other"}
+    other = Producer(names)
+    other.init_transactions()
+    other.begin_transaction()
+    other.produce(stage.unique, b"of another program")
+    other.flush()
+    stage.produce(records(STORIES[30:60], first=30))
     stage.run(**PLAIN)
-    stage.produce(records(STORIES[40:60], first=40))
+    hasty = {**new(stage, PLAIN)}
+    hasty["kafka"] = {**hasty["kafka"], "start_timeout": "3s"}
+    said = stage.refused(75, state="new", **hasty)
+    assert f"left a transaction open in {stage.unique}" in said
+    other.abort_transaction()
+    stage.produce([*records(STORIES[30:53], first=60), Input(b"no JSON")])
+    produce(stage.bootstrap, stage.unique, [Input(b"no JSON")])  # forwarded with other settings
+    log = stage.run(state="new", **new(stage, PLAIN))
+    assert f"{stage.unique}: 1 cannot be read" in log
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    admin.delete_consumer_groups([stage.group])[stage.group].result(30)
+    assert "took over from" in stage.run(state="new", **new(stage, PLAIN))
+    admin.delete_topics([stage.changelog])[stage.changelog].result(30)
+    assert "has no changelog any more" in stage.run(state="new", **new(stage, PLAIN))
+
+
+@pytest.mark.slow(40)
+def test_the_old_group_takes_the_input_back_with_what_was_forwarded_meanwhile(stage: Stage) -> None:
+    stage.produce(records(STORIES[:42]))
+    stage.run(**PLAIN)
+    stage.produce(records(STORIES[42:60], first=42))
     shown = stage.refused(0, state="new", arguments=["--dry-run"], **new(stage, PLAIN))
-    assert f"{stage.input}/0 from 40 on; 20 offsets wait" in shown
+    assert f"{stage.input}/0 from 42 on; 18 offsets wait" in shown
     assert f"{stage.group} is stopped\nnothing was changed" in shown
     # It may commit between the looks at its changelog and at its offsets, and is not rewound then.
     config = load_config([stage.configuration(state="new", **new(stage, PLAIN))])
@@ -285,7 +347,7 @@ def test_the_old_group_takes_the_input_back_with_what_was_forwarded_meanwhile(st
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predecessor, "last_of", late)
-        assert f"{stage.input}/0 from 40 on" in preview(config, back=False)
+        assert f"{stage.input}/0 from 42 on" in preview(config, back=False)
     assert len(ends) == 2
     assert f"what {stage.unique} has received since its last seed" in shown
     stage.run(state="new", **new(stage, PLAIN))
@@ -297,9 +359,9 @@ def test_the_old_group_takes_the_input_back_with_what_was_forwarded_meanwhile(st
     assert "took over the input of the group" in stage.refused(**for_back), "not by the setting"
     assert seeded_by(stage, stage.configuration(**PLAIN)) > 0, "while the new one works"
     assert "took over the input of the group" in stage.refused(**PLAIN), "a seed ends so, too"
-    stage.produce(records(STORIES[60:80], first=60))
+    stage.produce(records(STORIES[60:84], first=60))
     stage.run(state="new", **new(stage, PLAIN))
-    stage.produce(records(STORIES[80:120], first=80))
+    stage.produce(records(STORIES[84:120], first=84))
     stage.run(arguments=["--take-over", f"{stage.group}.new"], **PLAIN)
     said = stage.refused(state="new", **new(stage, PLAIN))
     assert "took over the input of the group" in said, "the setting that stayed takes nothing back"
@@ -320,85 +382,6 @@ def test_letters_of_the_old_group_go_back_to_the_new_one(stage: Stage) -> None:
     stage.run(state="new", **new(stage, PLAIN))
     forwarded_once(stage)
     assert verdicts(stage).keys() == {f"d{n}" for n in range(10)}
-
-
-@pytest.mark.slow(60)
-@pytest.mark.parametrize(
-    "point", ["transaction.offsets", pytest.param("takeover.read", marks=pytest.mark.long)]
-)
-def test_a_paused_start_takes_nothing_that_has_moved_meanwhile(stage: Stage, point: str) -> None:
-    def paused(first: int) -> FilterProcess:
-        """Let the old group judge, and pause a new process within its transaction."""
-        stage.produce(records(STORIES[first : first + 40], first=first))
-        stage.run(**PLAIN)
-        assert seeded_by(stage, stage.configuration(state="new", **new(stage, PLAIN))) > 0
-        environment = {VARIABLE: f"{point}:1:stop"}
-        process = stage.start(state="new", environment=environment, **new(stage, PLAIN))
-        process.wait_until_stopped()
-        return process
-
-    behind = paused(0)
-    stage.produce(records(STORIES[40:80], first=40))
-    stage.run(**PLAIN)
-    behind.resume()
-    assert behind.wait_for_exit() in (75, 76), behind.with_log("ended otherwise")
-    assert not judged_by(stage)[f"{stage.group}.new"], "nothing was taken"
-    behind = paused(80)
-    stage.produce(records(STORIES[120:], first=120))
-    other = stage.start(state="other", **new(stage, PLAIN))
-    stage.drain(other)
-    behind.resume()
-    other.wait_for_state("running")
-    assert other.terminate() == 0
-    behind.terminate()
-    assert verdicts(stage).keys() == {f"d{n}" for n in range(len(STORIES))}
-    forwarded_once(stage)
-
-
-@pytest.mark.slow(40)
-def test_a_group_that_was_reset_after_it_took_over_judges_nothing_again(stage: Stage) -> None:
-    stage.produce(records(STORIES[:40]))
-    stage.run(**PLAIN)
-    stage.run(state="new", **new(stage, PLAIN))
-    config = stage.configuration(state="new", **new(stage, PLAIN))
-    assert cli.main(["reset", "--config", str(config), "--yes"]) == 0
-    was = f"{stage.group}.new took it over, and was reset after that"
-    assert was in refused(stage)
-    assert seeded_by(stage, config) > 0
-    assert was in refused(stage), "with a changelog, too"
-    assert was in stage.refused(state="new", arguments=["--dry-run"], **new(stage, PLAIN))
-    said = stage.refused(arguments=["--take-over", f"{stage.group}.new"], **PLAIN)
-    assert "nothing says any more what it has judged" in said
-    assert not judged_by(stage)[f"{stage.group}.new"]
-
-
-@pytest.mark.slow(40)
-def test_the_tail_is_read_only_once_no_transaction_hides_its_end(stage: Stage) -> None:
-    """Later starts need nothing of the old group."""
-    stage.produce(records(STORIES[:20]))
-    stage.run(**PLAIN)
-    names = {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.other"}
-    other = Producer(names)
-    other.init_transactions()
-    other.begin_transaction()
-    other.produce(stage.unique, b"of another program")
-    other.flush()
-    stage.produce(records(STORIES[20:60], first=20))
-    stage.run(**PLAIN)
-    hasty = {**new(stage, PLAIN)}
-    hasty["kafka"] = {**hasty["kafka"], "start_timeout": "3s"}
-    said = stage.refused(75, state="new", **hasty)
-    assert f"left a transaction open in {stage.unique}" in said
-    other.abort_transaction()
-    stage.produce([*records(STORIES[20:60], first=60), Input(b"no JSON")])
-    produce(stage.bootstrap, stage.unique, [Input(b"no JSON")])  # forwarded with other settings
-    log = stage.run(state="new", **new(stage, PLAIN))
-    assert f"{stage.unique}: 1 cannot be read" in log
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    admin.delete_consumer_groups([stage.group])[stage.group].result(30)
-    assert "took over from" in stage.run(state="new", **new(stage, PLAIN))
-    admin.delete_topics([stage.changelog])[stage.changelog].result(30)
-    assert "has no changelog any more" in stage.run(state="new", **new(stage, PLAIN))
 
 
 @pytest.mark.long
