@@ -53,6 +53,7 @@ class Weather:
 CLEAR = Weather()
 HOLE = Weather(requests=False, replies=False)
 ONE_WAY = Weather(replies=False)
+REFUSING = Weather(refusing=True)
 ORPHANED = Weather(orphaned=True)
 
 
