@@ -18,7 +18,7 @@ from streamfilter.config import boilerplate, schema_places, shapes, values
 from streamfilter.config.configuration import Config
 from streamfilter.config.schema_places import ADDRESS, NO_ADDRESS
 from streamfilter.config.settings.process import OAUTHBEARER, TIMEOUT_SECONDS_MAX
-from streamfilter.config.settings.types import format_duration
+from streamfilter.config.settings.types import TOPIC, format_duration
 from streamfilter.config.values import overlap
 from streamfilter.stops import Problem
 
@@ -98,6 +98,11 @@ def _topics(config: Config) -> Iterator[Problem]:
             yield Problem(key, f"{topic!r} is also {other}: {why}", "give each its own topic")
     if config.input.topics:
         yield from _several(config)
+    for topic in sorted(config.made_topics):
+        if not TOPIC.fullmatch(topic):
+            got = f"{topic!r} is named after it, and is no topic name"
+            cure = "use letters, digits, '.', '_' and '-' only, and at most 249 with the ending"
+            yield Problem("kafka.group", got, cure)
 
 
 def _cluster(config: Config) -> Iterator[Problem]:

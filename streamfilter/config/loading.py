@@ -171,14 +171,15 @@ def _layer(path: tuple[str, ...], text: str, where: str, problems: list[Problem]
     """Return *text* at *path*.
 
     Only what looks like a mapping, a quoted text or null is read as YAML. All else stays text
-    and its setting reads it: a topic called 0815 or a password with a colon arrive unharmed.
+    and its setting reads it: a topic called 0815 or a password with a colon arrive unharmed. A
+    property of librdkafka is always text.
     """
     value: Any = text
     if path[0] not in _SECTIONS:
         problems.append(Problem(where, f"unknown section {path[0]}",
                                 did_you_mean(path[0], _SECTIONS)))  # fmt: skip
         return {}
-    if text.strip() in ("null", "~") or (text[:1] in "{[\"'" and not _plain_property(path)):
+    if not _plain_property(path) and (text.strip() in ("null", "~") or text[:1] in "{[\"'"):
         value, mistake = _parsed(text)
         if mistake:
             problems.append(Problem(where, mistake, "write a plain value, or one-line YAML"))

@@ -125,7 +125,18 @@ def _problem(
         kind = "unknown key" if len(location) > 1 else "unknown section"
         return Problem(key, kind, cure)
     got = _USER.sub(r"\1********@", spelled.get(path) or _shown(path, details))
-    return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1]))
+    if path[0] == "kafka" and owner is None:
+        cure = _PROPERTY_CURES[kind_of(details["input"])]
+        return Problem(key, f"got {got}; expected a text, a number, true or false", cure)
+    return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1], details))
+
+
+_PROPERTY_CURES = {
+    "a list": "write one text: several brokers are a:9092,b:9092",
+    "a mapping": "write the whole name before one colon, such as bootstrap.servers: a:9092",
+    "null": "remove it; a text that reads null or ~ stands in quotes",
+}
+"""What was written for a property of librdkafka → what to write."""
 
 
 _USER = re.compile(r"(://).*@")  # the user and the password in an address
@@ -168,9 +179,14 @@ _IN_WORDS = {
 }
 """pydantic's name of a type → the user's word for it."""
 
+_TEXT_WANTED = ("string_type", "path_type")
 
-def _cure(owner: type[BaseModel] | None, name: str) -> str:
+
+def _cure(owner: type[BaseModel] | None, name: str, details: ErrorDetails) -> str:
     """Return the setting's default and reason: enough to choose a value without the manual."""
+    given = details["input"]
+    if details["type"] in _TEXT_WANTED and isinstance(given, int | float):
+        return f"write it in quotes: '{show(given)}'"
     field = owner.model_fields.get(name) if owner is not None else None
     if owner is None or field is None:
         return "use a text, a number, true or false"

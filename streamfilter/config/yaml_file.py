@@ -1,8 +1,9 @@
 """YAML without its traps: a key twice is an error, ``no`` is a word, ``1:30`` is no number.
 
 Only the values of JSON are recognised (null, true, false, numbers); all else is text and each
-setting reads its own. Aliases are refused: they let a kilobyte stand for a terabyte. An error
-tells the line, never quotes the text, which may hold a password.
+setting reads its own. A number is one only if its digits say no more than its value: ``0123``
+and ``1.50`` may be passwords, and stay texts. Aliases are refused: they let a kilobyte stand for
+a terabyte. An error tells the line, never quotes the text, which may hold a password.
 """
 
 import re
@@ -43,18 +44,25 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_yaml_map)
 for _tag, _regexp, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]{1,18}", list("-+0123456789")),
-    ("float", r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?",
-     list("-+.0123456789")),
-):  # fmt: skip
+    ("bool", r"true|false", list("tf")),
+    ("int", r"0|-?[1-9][0-9]{0,17}", list("-0123456789")),
+    ("float", r"-?[0-9.]+([eE][-+]?[0-9]+)?", list("-.0123456789")),
+):
     _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(rf"^({_regexp})$"), _first
     )
 
 
-# A leading 0 is no octal number.
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
+def _number(_: Any, node: Any) -> float | str:
+    """Return a number that Python would print as it is written; any other stays text."""
+    text: str = node.value
+    try:
+        return number if repr(number := float(text)) == text else text
+    except ValueError:  # 1.2.3
+        return text
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
 
 def parse_yaml(text: str) -> Any:

@@ -272,6 +272,37 @@ def test_how_much_is_remembered_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "got", "cure"),
+    [
+        ("[a, b]", "a list", "several brokers are a:9092,b:9092"),
+        ("{servers: a}", "a mapping", "the whole name before one colon"),
+        ("~", "null", "stands in quotes"),
+    ],
+)
+def test_a_property_that_is_no_text_is_refused_with_what_to_write(value, got, cure, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(f"kafka: {{common: {{bootstrap.servers: {value}}}}}\n")
+    (problem,) = read_config([path], {}).problems
+    assert problem.got == f"got {got}; expected a text, a number, true or false"
+    assert cure in problem.cure
+
+
+def test_a_password_in_the_environment_may_read_null():
+    variables = {"STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD": "null"}
+    reading = read_config((), variables)
+    assert reading.config.kafka.properties("common")["sasl.password"] == "null"
+
+
+@pytest.mark.parametrize("group", ["a b", "team/news", "ä", "g" * 200])
+@pytest.mark.parametrize("cluster", ["true", "false"])
+def test_a_group_after_which_no_topic_can_be_named_is_refused_before_a_broker_is(group, cluster):
+    reading = read_config((), {}, [f"kafka.group={group}", f"cluster.enabled={cluster}"])
+    refused = {each.key for each in reading.problems}
+    assert refused == (set() if group.startswith("g") else {"kafka.group"})
+    assert not read_config((), {}, ["kafka.group=a b", "index.changelog=c"]).problems
+
+
+@pytest.mark.parametrize(
     ("override", "words"),
     [
         ("http.port=abc", "got 'abc'; expected a whole number"),

@@ -15,14 +15,13 @@ from streamfilter.config.yaml_file import YamlError, parse_yaml
         ("a: on", {"a": "on"}),
         ("a: 1:30", {"a": "1:30"}),
         ("a: 2026-01-31", {"a": "2026-01-31"}),
-        ("a: 010", {"a": 10}),
+        ("a: 10", {"a": 10}),
+        ("a: -0.5", {"a": -0.5}),
         ("a: 0x10", {"a": "0x10"}),
         ("a: 1_000", {"a": "1_000"}),
         ("a: true", {"a": True}),
         ("a: ~", {"a": None}),
         ("a:", {"a": None}),
-        ("a: -1.5e3", {"a": -1500.0}),
-        ("a: 1e-3", {"a": 0.001}),
         ("a: .inf", {"a": ".inf"}),
         ("1: a", {"1": "a"}),
         ("", None),
@@ -30,6 +29,36 @@ from streamfilter.config.yaml_file import YamlError, parse_yaml
 )
 def test_only_the_values_of_json_are_more_than_text(text, value):
     assert parse_yaml(text) == value
+
+
+@pytest.mark.parametrize("word", ["0123", "+5", "1.50", "1e5", ".5", "1.2.3", "-0", "True", "true"])
+def test_a_password_or_name_that_looks_like_a_number_keeps_each_character(word, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        f"kafka: {{common: {{sasl.password: {word}, client.id: {word}}}}}\n"
+        f"input: {{registry: {{password: {word}}}}}\n"
+    )
+    config = load_config([path], {})
+    common = config.kafka.properties("common")
+    assert (common["sasl.password"], common["client.id"]) == (word, word)
+    password = config.input.registry.password
+    assert password is not None
+    assert password.get_secret_value() == word
+
+
+def test_a_number_that_is_written_in_another_way_is_still_a_number(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("similarity: {threshold: 0.90}\nbatch: {documents: 0500}\n")
+    config = load_config([path], {})
+    assert (config.similarity.threshold, config.batch.documents) == (0.9, 500)
+
+
+def test_a_topic_may_have_digits_alone_and_else_the_quotes_are_named(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("input: {topic: 0815}\nkafka: {group: 7}\n")
+    reading = read_config([path], {})
+    assert reading.config.input.topic == "0815"
+    assert [str(each.cure) for each in reading.problems] == ["write it in quotes: '7'"]
 
 
 @pytest.mark.parametrize(

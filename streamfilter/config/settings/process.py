@@ -17,6 +17,7 @@ from streamfilter.config.settings.types import (
     Section,
     Size,
     Workers,
+    as_text,
 )
 from streamfilter.config.settings.types import parse_duration as duration
 from streamfilter.config.settings.types import parse_size as size
@@ -100,9 +101,7 @@ class KafkaSection(Section):
 
 
 def _librdkafka(value: Property) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+    return value.get_secret_value() if isinstance(value, SecretStr) else as_text(value)
 
 
 class HttpSection(Section):

@@ -220,6 +220,11 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def as_text(value: object) -> str:
+    """Return a plain *value* of YAML as it is written there: a password may read ``true``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def hide_secrets(value: object) -> object:
     """Wrap the values of secret librdkafka properties, so that nothing prints them by accident."""
     if value is None:
@@ -227,7 +232,7 @@ def hide_secrets(value: object) -> object:
     if not isinstance(value, dict):
         return value
     return {
-        name: SecretStr(str(plain))
+        name: SecretStr(as_text(plain))
         if SECRET_PROPERTY.search(str(name)) and isinstance(plain, str | int | float)
         else plain
         for name, plain in value.items()
@@ -286,7 +291,7 @@ Texts = Annotated[
 IdPlace = Annotated[str, AfterValidator(check_id), _spelled(re.compile("/.*|key(#/.*)?|header:.+"))]
 Secret = Annotated[
     SecretStr,
-    BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),
+    BeforeValidator(lambda value: as_text(value) if isinstance(value, int | float) else value),
 ]
 Property = bool | int | float | str | SecretStr
 Properties = Annotated[
