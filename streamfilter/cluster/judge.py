@@ -24,6 +24,7 @@ from streamfilter.cluster.acceptance import Acceptance, acceptance
 from streamfilter.cluster.ranges import (
     ALONE,
     NO_CAUSE,
+    RANGE_BYTES,
     BadRange,
     SketchRange,
     VerdictRange,
@@ -287,9 +288,14 @@ def _ranges_of(records: Sequence[Record]) -> Iterator[tuple[SketchRange, int, in
 class VerdictWriter:
     """Makes the verdict ranges and resumes of a transaction: what leaves the judge."""
 
-    def __init__(self, log: SketchLog, topic: str, *, own_ids: bool) -> None:
-        """Write to *topic*; *own_ids*: the evidence of unique documents has ids, too."""
-        self._log, self._topic, self._own_ids = log, topic, own_ids
+    def __init__(
+        self, log: SketchLog, topic: str, *, own_ids: bool, largest: int = RANGE_BYTES
+    ) -> None:
+        """Write to *topic*, of whose messages the *largest* is known.
+
+        *own_ids*: the evidence of unique documents has ids, too.
+        """
+        self._log, self._topic, self._own_ids, self._largest = log, topic, own_ids, largest
         self._sent: dict[int, int] = {}  # resumes of the open transaction
         self._alone: set[int] = set()  # partitions with a resume behind one process in it
         self._forgets = 0  # retractions in the open transaction
@@ -329,7 +335,7 @@ class VerdictWriter:
         for p, end in after.items():
             if end > before[p]:
                 for whole in self._ranges(decided, ids, p, before[p], end):
-                    messages = in_messages(whole, encode_verdicts)
+                    messages = in_messages(whole, encode_verdicts, self._largest)
                     leaving += (self._outgoing(p, message) for _, message in messages)
         return [*leaving, *(self._resume(p, after[p], cause) for p, cause in self._sent.items())]
 

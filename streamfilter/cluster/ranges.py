@@ -49,6 +49,7 @@ from streamfilter.workers.frames import as_text, as_value
 VERSION = 1
 SKETCHES, VERDICTS = b"S", b"V"
 RANGE_BYTES = 900_000  # most bytes of a message that we write, unless it holds one record only
+RANGE_BYTES_MIN = 16_384  # a topic must take the verdict of one record, with all its evidence
 OFFSET_MAX = (1 << 62) - 1
 RECORDS_MAX = 10_000  # of one range: a batch has no more
 NO_CAUSE = -1
@@ -147,9 +148,7 @@ R = TypeVar("R", SketchRange, VerdictRange)
 _ROOM = 1.1  # parts of equal rows differ in bytes
 
 
-def in_messages(
-    whole: R, encode: Callable[[R], bytes], limit: int = RANGE_BYTES
-) -> list[tuple[R, bytes]]:
+def in_messages(whole: R, encode: Callable[[R], bytes], limit: int) -> list[tuple[R, bytes]]:
     """Return *whole* in parts, each with its message of at most *limit* bytes if it can be cut."""
     message, rows = encode(whole), len(whole.offsets)
     if len(message) <= limit or rows < 2:

@@ -30,11 +30,16 @@ _NONE: I64 = np.zeros(0, np.int64)
 class Signer(Protocol):
     """Writes to the topic of sketch ranges. It never waits."""
 
+    largest: int  # most bytes of a message
+
     def send(self, partition: int, message: bytes) -> int:
         """Send a message, and return its number."""
 
     def delivered(self) -> Mapping[int, int]:
-        """Return the offset of each message delivered since the last call; -1: it is lost."""
+        """Return the offset of each message delivered since the last call; -1: it is lost.
+
+        Raises `Stop` if sending again cannot mend it: the topic takes no such message.
+        """
 
 
 class Signing:
@@ -85,7 +90,7 @@ class Signing:
 
     def _send(self, whole: SketchRange) -> None:
         p = whole.partition
-        for _, message in in_messages(whole, encode_sketches):
+        for _, message in in_messages(whole, encode_sketches, self._signer.largest):
             number = self._signer.send(p, message)
             self._first.setdefault(p, number)
         self.signed[p] = whole.end

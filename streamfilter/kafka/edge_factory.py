@@ -15,24 +15,31 @@ from streamfilter.cluster.edge_start import EdgeParts
 from streamfilter.cluster.waiting import PendingLimits
 from streamfilter.engine import start_checks
 from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.engine.ports import Denied, RecordsRefused, as_stop
 from streamfilter.index.directory.identity import decode_identity
+from streamfilter.kafka.brokers.cluster_topics import range_bytes
 from streamfilter.kafka.brokers.partition_counts import SecondTopic
 from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.errors import classify, translated
 from streamfilter.kafka.task_factory import TaskFactory, joined, reach_of, watching
 from streamfilter.process.health import instance
+from streamfilter.stops import Temporary
 from streamfilter.tasks.service import Service
 
 LOST = -1
+FOR_GOOD = Denied, RecordsRefused
 
 
 class KafkaSigner:
     """An idempotent producer for the topic of sketch ranges, outside of any transaction.
 
     It never waits. A range that cannot be sent is lost, and the judge's resume brings it again.
+    What would be refused again ends the process: without a word, its records would wait for ever.
     """
 
-    def __init__(self, topic: str, producer: Callable[[], Producer]) -> None:
-        self._topic, self._new = topic, producer
+    def __init__(self, topic: str, producer: Callable[[], Producer], largest: int) -> None:
+        self._topic, self._new, self.largest = topic, producer, largest
+        self._refusal: KafkaError | None = None
         self._producer: Producer | None = None
         self._count = 0
         self._done: dict[int, int] = {}
@@ -51,6 +58,8 @@ class KafkaSigner:
             reason = error.args[0]
         if reason is not None:
             self._done[self._count] = LOST
+        if isinstance(reason, KafkaError) and classify(reason) in FOR_GOOD:
+            self._refusal = reason
         if isinstance(reason, KafkaError) and (
             reason.fatal() or reason.code() in (KafkaError._FATAL, KafkaError._STATE)
         ):
@@ -61,13 +70,26 @@ class KafkaSigner:
         """Note a delivery report. A callback must never raise."""
         offset = message.offset()
         self._done[number] = LOST if error is not None or offset is None else offset
+        if error is not None and classify(error) in FOR_GOOD:
+            self._refusal = error
 
     def delivered(self) -> Mapping[int, int]:
         if self._producer is not None:
             with suppress(KafkaException):
                 self._producer.poll(0)
+        if self._refusal is not None:
+            self._refuse(self._refusal)
         done, self._done = self._done, {}
         return done
+
+    def _refuse(self, refusal: KafkaError) -> None:
+        error = translated(refusal, f"sending a sketch range to {self._topic}")
+        if isinstance(error, Denied):
+            raise as_stop(error)
+        raise Temporary(
+            f"{error}\n    cure: raise the topic's max.message.bytes; or start again, since a "
+            "start reads the limit, and cuts the ranges to it"
+        )
 
     def _drop(self) -> None:
         """Drop a producer that cannot go on; what it has not delivered is lost."""
@@ -91,7 +113,8 @@ def edge_service(factory: TaskFactory, *, accept_positions: bool) -> Service:
         properties = clients.signer_properties(config, size=size)
         return clients.producer(config, statistics.watched(properties, "signer"))
 
-    signer = KafkaSigner(config.sketches_topic, producer)
+    largest = range_bytes(config, factory.topics)
+    signer = KafkaSigner(config.sketches_topic, producer, largest)
     return Service(
         membership,
         lambda number, index: _edge(factory, membership, signer, accept=accept_positions),

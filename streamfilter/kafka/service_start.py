@@ -296,13 +296,15 @@ def _destinations(config: Config, found: Topics) -> Destinations:
     changelog = found.get(config.changelog_topic)
     remembers = changelog.message_bytes if changelog else topics.largest_output(config, found)
     limits = {name: found[name].message_bytes for name in outputs_of(config)}
+    remembers = min(remembers, int(own or remembers))
     if config.cluster.enabled:
-        remembers = min(remembers, found[config.sketches_topic].message_bytes - RANGE_OVERHEAD)
+        most = found[config.sketches_topic].message_bytes
+        remembers = min(remembers, min(most, int(own or most)) - RANGE_OVERHEAD)
     return Destinations(
         unique=output.unique,
         duplicates=output.duplicates,
         dead_letter=output.dead_letter,
         limits={name: min(size, int(own or size)) for name, size in limits.items()},
-        changelog_limit=min(remembers, int(own or remembers)),
+        changelog_limit=remembers,
         compacted={name for name in limits if found[name].compacted},
     )

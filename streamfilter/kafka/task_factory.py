@@ -41,6 +41,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB
 from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.kafka.brokers.changelog_topic import ChangelogWatch, refuse_changed
+from streamfilter.kafka.brokers.cluster_topics import range_bytes
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts, SecondTopic, TaskTopics
 from streamfilter.kafka.brokers.topic_watch import TopicsWatch, refuse_stranded
 from streamfilter.kafka.brokers.topics import MESSAGE_BYTES, Topics
@@ -186,6 +187,7 @@ class TaskFactory(Struct, frozen=True):
     ) -> Parts:
         """Return the components of a judge: it reads sketch ranges, and writes verdict ranges."""
         config, inputs = self.config, self.source(topics)
+        shadow = config.output.mode == "shadow"
         sketches = replace(topics, inputs=Inputs(config.sketches_topic))
         log = SketchLog(
             inputs,
@@ -203,7 +205,7 @@ class TaskFactory(Struct, frozen=True):
             incoming=Received(),
             breaker=Breaker(1.0),  # each edge has its own: one that fails must not stop the others
             forwarder=VerdictWriter(
-                log, config.verdicts_topic, own_ids=config.output.mode == "shadow"
+                log, config.verdicts_topic, own_ids=shadow, largest=range_bytes(config, self.topics)
             ),
         )
 
@@ -291,18 +293,14 @@ class TaskFactory(Struct, frozen=True):
     def sink(self, topics: TaskTopics, changelog: KafkaChangelog, group: str = "") -> KafkaSink:
         """Return the transactions of a task under its id in *group*, by default in ours."""
         config = self.config
-        limits = self.destinations.limits.values()
-        most = max([*limits, self.destinations.changelog_limit or 0])
         made = [self.topics[each] for each in config.made_topics if each in self.topics]
         own = [each.message_bytes for each in made] or [MESSAGE_BYTES]
-        most, smallest = max(most, *own), min([*limits, *own])
-        sizes = clients.Sizes(message=most, batch=min(BATCH_BYTES_MAX, smallest))
+        limits = [*self.destinations.limits.values(), *own]
+        most = max(*limits, self.destinations.changelog_limit or 0)
+        sizes = clients.Sizes(message=most, batch=min(BATCH_BYTES_MAX, *limits))
         watched = self.observer.process.statistics.watched
-        properties = clients.producer_properties(
-            config,
-            transactional_id=clients.transactional_id(group or config.kafka.group, topics.task),
-            sizes=sizes,
-        )
+        own_id = clients.transactional_id(group or config.kafka.group, topics.task)
+        properties = clients.producer_properties(config, transactional_id=own_id, sizes=sizes)
         return KafkaSink(
             topics,
             self.admin,

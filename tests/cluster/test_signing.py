@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamfilter.cluster.ranges import ALONE, NO_CAUSE, VerdictRange
+from streamfilter.cluster.ranges import ALONE, NO_CAUSE, RANGE_BYTES, VerdictRange
 from streamfilter.cluster.signing import Signing
 
 MARK = bytes(16)
@@ -11,6 +11,8 @@ NONE = np.zeros(0, np.int64)
 
 class Signer:
     """Delivers each message at the next offset."""
+
+    largest = RANGE_BYTES
 
     def __init__(self) -> None:
         self.count, self.offset, self.done = 0, 0, {}

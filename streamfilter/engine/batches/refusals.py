@@ -112,6 +112,8 @@ class Refusals:
             self._suspects = frozenset()
             return f"{len(blamed)} records go to the dead letters: {blame.reason}"
         places = frozenset(item.place for item in blamed if item.place is not None)
+        if not places:
+            self._refuse(blamed[0], blame, letter=False)
         narrowed = places & self._suspects
         self._suspects = narrowed if narrowed and len(narrowed) < len(self._suspects) else places
         return f"one record of {len(self._suspects)} is to blame: {blame.reason}"
@@ -128,7 +130,10 @@ class Refusals:
                 "kafka-configs.sh: message.timestamp.type=LogAppendTime"
             )
         if place is None:
-            raise Stop(f"{topic} refuses what belongs to no record: {reason}")
+            raise Temporary(
+                f"{topic} refuses what belongs to no single record: {reason}\n    cure: raise the "
+                "topic's max.message.bytes; or start again, since a start reads the limit"
+            )
         if letter:
             raise Stop(
                 f"topic {topic} refuses the dead letter of {place[0]} at {place[1]}: {reason}; "

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.cluster.ranges import RANGE_BYTES, RANGE_BYTES_MIN
 from streamfilter.config.configuration import Config
+from streamfilter.engine.messages.forwarding import BATCH_OVERHEAD
 from streamfilter.engine.ports import Retriable
 from streamfilter.kafka.brokers.topic_creation import LATE, NewTopic, create_topic
 from streamfilter.kafka.brokers.topics import (
@@ -76,6 +78,14 @@ def create(config: Config) -> list[str]:
         return create_missing(config, admin, found)
 
 
+def range_bytes(config: Config, found: Topics) -> int:
+    """Return the most bytes of a range: what both topics and our own producer take."""
+    limits = [found[name].message_bytes for name in config.cluster_topics.values()]
+    if own := config.kafka.properties("producer").get("message.max.bytes"):
+        limits.append(int(own))
+    return min(RANGE_BYTES, min(limits) - BATCH_OVERHEAD)
+
+
 def _kept(settings: Mapping[str, str]) -> int:
     return int(settings.get(RETENTION, DEFAULT_RETENTION))
 
@@ -92,6 +102,10 @@ def problems_of_cluster(config: Config, found: Topics) -> list[Problem]:
         if topic.compacted:
             got = f"topic {name!r} is compacted, and its records have no keys"
             cure = f"kafka-configs.sh --alter --topic {name} --add-config cleanup.policy=delete"
+            problems.append(Problem(role, got, cure))
+        if topic.message_bytes < RANGE_BYTES_MIN:
+            got = f"topic {name!r} takes messages of {topic.message_bytes} bytes at most"
+            cure = f"kafka-configs.sh --alter --topic {name} --add-config {MESSAGE_LIMIT}=1048588"
             problems.append(Problem(role, got, cure))
         if topic.partitions < partitions:
             got = f"topic {name!r} has {topic.partitions} partitions; the input has {partitions}"

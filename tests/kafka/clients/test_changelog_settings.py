@@ -11,6 +11,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.kafka import service_start
 from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.kafka.brokers.changelog_topic import ASK_SECONDS, ChangelogWatch, refuse_changed
+from streamfilter.kafka.brokers.cluster_topics import problems_of_cluster, range_bytes
 from streamfilter.stops import ExitCode, Stop
 from tests.engine.scripted import FakeClock
 
@@ -107,3 +108,30 @@ def test_a_changelog_that_is_made_takes_what_the_largest_output_takes() -> None:
     assert made[0].config == GOOD | {"max.message.bytes": "5000000"}
     found[NAME] = topics.Topic(1, {"max.message.bytes": "5000"})
     assert service_start._destinations(CONFIG, found).changelog_limit == 5_000
+
+
+@pytest.mark.parametrize(
+    ("sketches", "verdicts", "own", "record", "range_"),
+    [
+        (1_048_588, 1_048_588, None, 1_048_076, 900_000),
+        (300_000, 1_048_588, None, 299_488, 299_872),
+        (1_048_588, 20_000, None, 1_048_076, 19_872),
+        (1_048_588, 1_048_588, 100_000, 99_488, 99_872),
+    ],
+)
+def test_what_edges_and_judge_send_fits_their_topics_and_their_own_producer(
+    sketches, verdicts, own, record, range_
+) -> None:
+    """A range of one document is its changelog record and 512 bytes at most."""
+    sets = ["input.topic=documents", "cluster.enabled=true"]
+    sets += [f"kafka.producer.message.max.bytes={own}"] if own else []
+    config = load_config((), {}, sets)
+    found = {name: topics.Topic(1, {}) for name in topics.outputs_of(config)}
+    found[config.sketches_topic] = topics.Topic(1, {"max.message.bytes": str(sketches)})
+    found[config.verdicts_topic] = topics.Topic(1, {"max.message.bytes": str(verdicts)})
+    assert service_start._destinations(config, found).changelog_limit == record
+    assert range_bytes(config, found) == range_
+    assert problems_of_cluster(config, found) == []
+    found[config.verdicts_topic] = topics.Topic(1, {"max.message.bytes": "16383"})
+    (problem,) = [each for each in problems_of_cluster(config, found) if "takes" in each.got]
+    assert "takes messages of 16383 bytes at most" in problem.got

@@ -1,10 +1,15 @@
 """What is known of refused records, without a broker."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from confluent_kafka import KafkaError
 
 from streamfilter.engine.batches.refusals import WATCHED_BATCHES, Item, Refusals
 from streamfilter.engine.ports import Blame, Outgoing
-from streamfilter.stops import Temporary
+from streamfilter.kafka.edge_factory import LOST, KafkaSigner
+from streamfilter.stops import Refused, Temporary
 
 
 def test_what_was_committed_without_an_answer_is_not_watched_for_for_ever() -> None:
@@ -58,3 +63,37 @@ def test_only_topics_that_would_get_a_record_without_a_key_are_asked_about_and_o
     assert refusals.learn_compacted(items, ask) == ""
     assert asked == ["new"]
     assert not refusals.watching
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_what_belongs_to_no_record_and_is_refused_ends_the_process(each: bool) -> None:
+    """A judge sent the same verdicts again and again to a topic that took smaller ones only."""
+    refusals, range_ = Refusals(), Outgoing("verdicts", 0, None, b"v")
+    refusals.learn([], None)
+    items = [Item(range_, None)] * 2
+    with pytest.raises(Temporary, match="refuses what belongs to no single record"):
+        refusals.learn(items, Blame((0, 1), each=each, reason="MSG_SIZE_TOO_LARGE"))
+
+
+@pytest.mark.parametrize(
+    ("code", "stop"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, Temporary),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Refused),
+        (KafkaError._MSG_TIMED_OUT, None),
+    ],
+)
+def test_a_sketch_range_that_no_sending_again_brings_in_ends_the_edge(code, stop) -> None:
+    """Its records waited for ever, and the log said only that the judge was asked."""
+
+    def produce(topic: str, message: bytes, key: None, partition: int, report: Any) -> None:
+        report(KafkaError(code), SimpleNamespace(offset=lambda: None))
+
+    producer: Any = SimpleNamespace(produce=produce, poll=lambda _: 0)
+    signer = KafkaSigner("news.sketches", lambda: producer, 900_000)
+    number = signer.send(0, b"a range")
+    if stop is None:
+        assert signer.delivered() == {number: LOST}
+    else:
+        with pytest.raises(stop, match="sending a sketch range to news.sketches"):
+            signer.delivered()

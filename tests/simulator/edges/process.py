@@ -10,6 +10,7 @@ from streamfilter.assembly import sketcher_for
 from streamfilter.cluster.edge import Edge, OneEdge
 from streamfilter.cluster.edge_start import EdgeParts
 from streamfilter.cluster.judge import Received, SketchLog, VerdictWriter
+from streamfilter.cluster.ranges import RANGE_BYTES
 from streamfilter.cluster.waiting import PendingLimits
 from streamfilter.engine.parts import Parts
 from streamfilter.engine.ports import Membership
@@ -37,6 +38,7 @@ class SimSigner:
     queues: dict[int, deque[tuple[int, bytes]]] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
     count: int = 0
+    largest: int = RANGE_BYTES
 
     def send(self, partition: int, message: bytes) -> int:
         self.world.port(self.life, "sign")
