@@ -83,10 +83,11 @@ class EdgeStart:
         mark = writer_of(identity.index_id, self._plan.names.group)
         partitions = tuple(sorted(edge.owned()))
         # Other edges commit and delete while this one may be frozen. In this order an offset of
-        # the input that has none of the verdicts beside it was there before, and is a loss.
+        # the input, or a verdict before the end, that has no offset of the verdicts is a loss.
         beside = yield from patiently(State.STARTING, parts.source.committed, partitions)
         ask = edge.verdicts.start_positions
         first = yield from patiently(State.STARTING, ask, partitions, "earliest")
+        end = yield from patiently(State.STARTING, ask, partitions, "latest")
         known = yield from patiently(State.STARTING, edge.verdicts.committed, partitions)
         inputs = yield from patiently(State.STARTING, edge.noted, tuple(known))
         remembered, present = yield from patiently(State.STARTING, parts.source.ids)
@@ -102,7 +103,7 @@ class EdgeStart:
             raise self._deleted(lost)
         verdicts = {p: known.get(p, first[p]) for p in partitions}
         missing = {p: offset for p, offset in verdicts.items() if p not in inputs}
-        found = yield from self._beginnings(missing, known, last, mark)
+        found = yield from self._beginnings(missing, known, end, mark)
         inputs |= {p: each.start for p, (_, each) in found.items()}
         fresh = {p: offset + 1 for p, (offset, _) in found.items() if p not in known}
         verdicts |= fresh
@@ -184,12 +185,13 @@ class EdgeStart:
             )
 
     def _beginnings(
-        self, verdicts: Positions, known: Positions, last: Positions, mark: bytes
+        self, verdicts: Positions, known: Positions, end: Positions, mark: bytes
     ) -> Script[dict[int, tuple[int, VerdictRange]]]:
         """Return a message, and its offset, that says where each of these partitions begins.
 
         For a partition with a *known* offset it is the next one. A new partition has resumes only:
-        the last one counts, and a verdict range before the end is refused.
+        the last one counts, and a verdict range before the *end* is refused. One behind it is of
+        another edge that has the partition meanwhile: what this one commits will be fenced.
         """
         source, found = self._edge.verdicts, dict[int, tuple[int, VerdictRange]]()
         if verdicts:
@@ -197,14 +199,15 @@ class EdgeStart:
         while waits := [
             p
             for p in verdicts
-            if p not in found or not (p in known or source.reached().get(p, -1) >= last[p])
+            if p not in found or not (p in known or source.reached().get(p, -1) >= end[p])
         ]:
             for record in source.consume(MESSAGES_MAX, FIRST_SECONDS):
                 p, value = record.source.number, record.value or b""
                 one = decode_verdicts(value, mark, self._parts.rules.locate)
-                if p not in known and not one.resumes:
+                judged = p not in known and not one.resumes
+                if judged and record.source.offset < end[p]:
                     raise self._expired(p)
-                if p not in known or p not in found:
+                if not judged and (p not in known or p not in found):
                     found[p] = record.source.offset, one
             yield State.STARTING, f"no judge has said yet where partitions {waits} begin"
         return found

@@ -103,6 +103,33 @@ def test_an_edge_that_another_one_overtakes_in_its_first_start_misses_no_offset(
     assert {topic for topic, _ in met} == {INPUT, VERDICTS}
 
 
+def test_an_edge_that_froze_before_it_asked_for_offsets_takes_verdicts_of_another_for_no_loss(
+    monkeypatch,
+):
+    """It was revoked meanwhile, and ended with 78: the offsets had expired."""
+    start_positions, committed, known = SimSource.start_positions, SimSource.committed, set[int]()
+
+    def frozen(self, partitions, start):
+        found = start_positions(self, partitions, start)
+        if start == "earliest":
+            known.discard(id(self))
+        before = (self._group, self._topic) == (EDGES, VERDICTS) and id(self) not in known
+        return dict.fromkeys(found, 0) if before else found
+
+    def asked(self, partitions):
+        known.add(id(self))
+        return committed(self, partitions)
+
+    story = ended(3)
+    forget(story)
+    monkeypatch.setattr(SimSource, "start_positions", frozen)
+    monkeypatch.setattr(SimSource, "committed", asked)
+    for _ in range(40):
+        story.round()
+    assert known
+    assert story.watcher.refusals == []
+
+
 def test_edges_refuse_verdicts_that_were_deleted_before_they_were_used():
     story = ended(3)
     offsets, topics = story.world.broker.offsets, story.world.broker.topics
