@@ -1,8 +1,9 @@
 """What a caller gives: rows (pairs, mappings, the columns of a table), ids, other arguments.
 
-A table is a DataFrame (pandas, polars), an Arrow table, or a data set that yields mappings. It is
-known by its attributes; none of these libraries is imported. What could be meant in two ways is
-refused: a `dict` may be one row, or texts by id. Errors name the value and what to use.
+A table is a DataFrame (pandas, polars), an Arrow table, batch or reader, or a data set that yields
+mappings. It is known by its attributes; none of these libraries is imported. What could be meant
+in two ways is refused: a `dict` may be one row, or texts by id; a column may be there twice.
+Errors name the value and what to use.
 """
 
 from __future__ import annotations
@@ -193,8 +194,10 @@ def rows_of(rows: Rows, columns: tuple[str, ...] = ()) -> Iterator[Row]:
         raise TypeError(
             f"a {kind} may be one row or many: give a list of rows, or of a dict its items()"
         )
-    if hasattr(rows, "to_batches"):  # an Arrow table or data set
-        return _batches(rows, columns)
+    if hasattr(rows, "collect") and hasattr(rows, "collect_schema"):
+        raise TypeError(f"a {type(rows).__name__} has no rows yet; give its collect()")
+    if (batches := _arrow(rows)) is not None:
+        return _batches(batches, _named(list(rows.schema.names), columns))
     if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):  # a DataFrame
         names = _named(list(rows.columns), columns)
         values = map(rows.__getitem__, names)
@@ -204,17 +207,27 @@ def rows_of(rows: Rows, columns: tuple[str, ...] = ()) -> Iterator[Row]:
     return iter(rows)
 
 
-def _batches(table: Any, columns: tuple[str, ...]) -> Iterator[Row]:
-    names = _named(list(table.schema.names), columns)
-    for batch in table.to_batches():
+def _arrow(rows: Any) -> Iterable[Any] | None:
+    """Return the batches of an Arrow table or data set, batch or reader; None: it is neither."""
+    if hasattr(rows, "to_batches"):
+        return iter(rows.to_batches())
+    if hasattr(rows, "read_next_batch"):
+        return iter(rows)
+    return [rows] if hasattr(rows, "schema") and hasattr(rows, "from_pydict") else None
+
+
+def _batches(batches: Iterable[Any], names: list[str]) -> Iterator[Row]:
+    for batch in batches:
         values = (batch.column(name).to_pylist() for name in names)
         yield from (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
 
 
 def _named(there: list[str], asked: tuple[str, ...]) -> list[str]:
-    for name in asked:
+    for name in asked or there:
         if name not in there:
             raise KeyError(f"no column {name!r}; there are {', '.join(map(str, there)):.200}")
+        if there.count(name) > 1:
+            raise KeyError(f"the column {name!r} is there {there.count(name)} times; rename one")
     return list(asked) or there
 
 
@@ -264,4 +277,21 @@ def chunks(items: Iterable[R], most: int) -> Iterator[list[R]]:
     """Yield *items* in lists of at most *most*."""
     left = iter(items)
     while chunk := list(islice(left, most)):
+        yield chunk
+
+
+def chunks_up_to_an_error(items: Iterable[R], most: int) -> Iterator[list[R]]:
+    """Yield *items* in lists of at most *most*; if *items* raises, first what came before it."""
+    chunk: list[R] = []
+    try:
+        for item in items:
+            chunk.append(item)
+            if len(chunk) == most:
+                yield chunk
+                chunk = []
+    except Exception:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
         yield chunk

@@ -23,7 +23,14 @@ from streamfilter.collection.identity import (
     wanted_identity,
     warn_of_missed,
 )
-from streamfilter.collection.rows import TEXT, Row, Rows, check_workers, chunks, texts_of
+from streamfilter.collection.rows import (
+    TEXT,
+    Row,
+    Rows,
+    check_workers,
+    chunks_up_to_an_error,
+    texts_of,
+)
 from streamfilter.documents.reader import is_blank
 from streamfilter.index.format import BUCKET_CAP
 from streamfilter.index.protocol import Changes, Index
@@ -53,12 +60,13 @@ def unique(
     """Yield the *rows* that are no near-duplicate of a row yielded before, in their order.
 
     The verdicts are those of `run` and `filter` with their default settings. Texts without a
-    shingle, such as empty ones, are all yielded. Rows are read 4,000 at a time. What was yielded
-    is remembered in a temporary directory, which is removed at the end: memory is bounded.
+    shingle, such as empty ones, are all yielded. Rows are read 4,000 at a time; if one raises,
+    those before it are yielded first. What was yielded is remembered in a temporary directory,
+    which is removed at the end: memory is bounded.
 
     Args:
-        rows: texts; or mappings, pairs of an id and a text, a DataFrame, an Arrow table or a data
-            set. Rows of a table are yielded as mappings of all its columns.
+        rows: texts; or mappings, pairs of an id and a text, a DataFrame, an Arrow table, batch
+            or reader, or a data set. Rows of a table are yielded as mappings of all its columns.
         text: the field with the text.
         threshold: as of `Deduplicator` (default 0.8).
         shingle: as of `Deduplicator`.
@@ -89,7 +97,7 @@ def _unique(
     with TemporaryDirectory(prefix="streamfilter-") as directory, closing(crew):
         index = index_at(Path(directory, "index"), identity, bucket_cap=BUCKET_CAP)
         with closing(index):
-            for chunk in chunks(rows, BATCH_ROWS):
+            for chunk in chunks_up_to_an_error(rows, BATCH_ROWS):
                 kept = _kept([text for _, text in chunk], index, sketcher, policy, crew)
                 for (row, _), forwarded in zip(chunk, kept.tolist(), strict=True):
                     if forwarded:

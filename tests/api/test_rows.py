@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from streamfilter import Deduplicator, Duplicate
+from streamfilter import Deduplicator, Duplicate, unique
 from tests.api.test_deduplicator import BASE, FAR, NEAR, make  # noqa: F401 (a fixture)
 
 IDS, TEXTS = ["a", "b", "c"], [BASE, NEAR, FAR]
@@ -26,7 +26,9 @@ SHAPES = {
     "pairs": zip(IDS, TEXTS, strict=True),
     "mappings": [{"text": text, "more": 1, "id": id} for id, text in zip(IDS, TEXTS, strict=True)],
     "a frame": Frame(id=IDS, more=[1, 2, 3], text=TEXTS),
-    "an arrow table": pa.table({"id": IDS, "more": [1, 2, 3], "text": TEXTS}),
+    "an arrow table": (TABLE := pa.table({"id": IDS, "more": [1, 2, 3], "text": TEXTS})),
+    "an arrow batch": TABLE.to_batches()[0],
+    "an arrow reader": TABLE.to_reader(max_chunksize=2),
 }
 
 
@@ -53,6 +55,44 @@ def test_fields_may_have_other_names_and_a_missing_one_is_named_with_its_row():
             [Duplicate("a", 12 / 13, False)],
             [],
         ]
+
+
+class Twice(Frame):
+    """As pandas after a join: one name for two columns, and under it another frame of both."""
+
+    def __init__(self) -> None:
+        super().__init__(id=["a", "b"], text=Frame(text=[BASE, FAR], more=[BASE, FAR]))
+        self.columns.append("text")
+
+
+def test_a_column_that_is_there_twice_is_refused_and_its_name_is_no_text():
+    twice = pa.Table.from_arrays([["a"], [BASE], [FAR]], names=["id", "text", "text"])
+    for rows in (Twice(), twice, twice.to_batches()[0]):
+        with Deduplicator() as texts:
+            with pytest.raises(KeyError, match="the column 'text' is there 2 times; rename one"):
+                texts.add_many(rows)
+            with pytest.raises(KeyError, match="the column 'text' is there 2 times"):
+                list(unique(rows))
+            assert len(texts) == 0
+
+
+class Lazy:
+    """A LazyFrame of polars, as far as it is known: it has columns and no values."""
+
+    columns = ("id", "text")
+
+    def __getitem__(self, name: str) -> object:
+        raise TypeError("LazyFrame is not subscriptable")
+
+    def collect(self) -> object:
+        raise AssertionError("an expensive query is not run unasked")
+
+    collect_schema = collect
+
+
+def test_a_lazy_frame_is_answered_with_what_to_call():
+    with Deduplicator() as texts, pytest.raises(TypeError, match=r"no rows yet; give its collect"):
+        texts.add_many(Lazy())
 
 
 def test_ids_that_are_integers_stay_integers(make, tmp_path):  # noqa: F811

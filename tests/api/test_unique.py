@@ -57,6 +57,23 @@ def test_progress_counts_rows_and_an_end_in_the_middle_leaves_nothing(tmp_path, 
     assert sum(counted) == 9_000
 
 
+@pytest.mark.parametrize("good", [2, 4_000, 4_001])
+def test_rows_before_one_that_raises_are_yielded_first(good):
+    def source():
+        yield from (f"text number {n} of so many texts" for n in range(good))
+        raise ConnectionError("the line is gone")
+
+    def broken():
+        yield from (f"text number {n} of so many texts" for n in range(good))
+        yield {"text": None}
+
+    for rows, error in ((source(), ConnectionError), (broken(), TypeError)):
+        found: list[object] = []
+        with pytest.raises(error):
+            found.extend(unique(rows, threshold=1))
+        assert len(found) == good
+
+
 def test_mistakes_are_said_before_anything_is_read():
     for call, said in [
         (lambda: unique("text"), "expected many rows, got one str"),
