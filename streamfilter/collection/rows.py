@@ -210,10 +210,11 @@ def rows_of(rows: Rows, columns: tuple[str, ...] = ()) -> Iterator[Row]:
 def _arrow(rows: Any) -> Iterable[Any] | None:
     """Return the batches of an Arrow table or data set, batch or reader; None: it is neither."""
     if hasattr(rows, "to_batches"):
-        return iter(rows.to_batches())
-    if hasattr(rows, "read_next_batch"):
-        return iter(rows)
-    return [rows] if hasattr(rows, "schema") and hasattr(rows, "from_pydict") else None
+        yielding: Iterable[Any] = rows.to_batches()
+        return yielding
+    single = hasattr(rows, "schema") and hasattr(rows, "from_pydict")
+    reader: Iterable[Any] | None = rows if hasattr(rows, "read_next_batch") else None
+    return [rows] if single else reader
 
 
 def _batches(batches: Iterable[Any], names: list[str]) -> Iterator[Row]:
