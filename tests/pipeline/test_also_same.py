@@ -30,12 +30,16 @@ DAY = 86_400_000
 
 
 @pytest.mark.parametrize("size", [1, 3, 5_000])
-def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_comes(size):
+def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_comes(
+    size, monkeypatch
+):
     """Read again, the last ones find theirs behind more documents than are asked for at once."""
-    days, retention = [*range(0, 2_600, 2)], Retention(within=DAY)
-    left, index = iter(days), MemoryIndex(BOTH.widths, ids=True)
+    monkeypatch.setattr("streamfilter.matching.blocking.visibility.ASKED", 101)
+    monkeypatch.setattr("streamfilter.matching.search.NAMED_MAX", 25)
+    days, retention = [*range(0, 260, 2)], Retention(within=DAY)
+    index = MemoryIndex(BOTH.widths, ids=True)
     policy = MatchPolicy(also_same=BOTH.also_same, within=DAY)
-    texts, values = [f"text {day}" for day in days for _ in "ab"], [(None, '"u"')] * 2_600
+    texts, values = [f"text {day}" for day in days for _ in "ab"], [(None, '"u"')] * 260
     days = [day for day in days for _ in "ab"]
     left = iter(days)
 
@@ -48,20 +52,20 @@ def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_c
     sizes = iter(lambda: size, None)
     decisions = run_in_batches(texts, sizes, index, policy, SKETCHER, extents, values)
     matches = [each.match and each.match.document_id for each in decisions]
-    assert matches == [None if row % 2 == 0 else f"d{row - 1}" for row in range(2_600)]
-    rows = np.arange(200, 2_600)
+    assert matches == [None if row % 2 == 0 else f"d{row - 1}" for row in range(260)]
+    rows = np.arange(20, 260)
     batch = batch_of([f"d{i}" for i in rows], rows)
     again = judge(
         batch, SKETCHER.sketch(texts, values).at(rows), index=index, policy=policy,
-        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=2_600,
+        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=260,
         as_of=index.marks_covering(batch.partitions, batch.offsets),
     )  # fmt: skip
-    assert [*map(plain, again.decisions)] == [*map(plain, decisions[200:])]
+    assert [*map(plain, again.decisions)] == [*map(plain, decisions[20:])]
     asked = SKETCHER.sketch(["another text"], [(None, '"u"')])
-    told = explain(index, asked, policy=policy, reach=2_598)
-    assert told.reason == "of d2598: the values of /url are equal (verify.also_same)"
-    (found,) = search(index, asked, policy=policy, reach=2_598)
-    assert [each.id for each in found if each.confirmed] == ["d2598"]
+    told = explain(index, asked, policy=policy, reach=258)
+    assert told.reason == "of d258: the values of /url are equal (verify.also_same)"
+    (found,) = search(index, asked, policy=policy, reach=258)
+    assert [each.id for each in found if each.confirmed] == ["d258"]
 
 
 def test_a_document_with_the_value_is_found_behind_as_many_as_one_batch_forgets():
