@@ -110,14 +110,16 @@ def judged(name: str, seed: int, rates: Rates, strict: bool) -> tuple[list[Round
             me = arrival("", sketches, row)
             tenant = sketches.contents.digests[row].tolist() if values else None
             if me.set_size and decision.verdict in (Verdict.UNIQUE, Verdict.NEAR_DUPLICATE):
+                words = set(me.tokens)
                 similar = any(
                     its == tenant and is_match(rules, me, other, similarity_of(rules, me, other))
-                    for its, other in stored
+                    for its, other, its_words in stored
+                    if score_of or not words.isdisjoint(its_words)  # else .0, which is no match
                 )
                 near = decision.verdict is Verdict.NEAR_DUPLICATE
                 counts[f"{str(similar == near).lower()}_{'positive' if near else 'negative'}"] += 1
             if decision.verdict is Verdict.UNIQUE:
-                stored.append((tenant, me))
+                stored.append((tenant, me, me.tokens))
     while audit.waiting:
         found += [ended for ended in [audit.look()] if ended]
     return found, counts
