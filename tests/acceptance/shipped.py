@@ -60,9 +60,15 @@ class Shipped:
 
 def shipped() -> Shipped:
     """Read all of it, always in the same order."""
+    return Shipped([*documents()])
+
+
+def documents() -> Iterator[tuple[str, str]]:
+    """Yield id and text of each document; a file is read when its documents are asked for."""
     standard, site = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
-    found = [*_docstrings(standard), *(d for name in PACKAGES for d in _docstrings(site / name))]
-    return Shipped([*found, *_licences()])
+    for top in (standard, *(site / name for name in PACKAGES)):
+        yield from _docstrings(top)
+    yield from _licences()
 
 
 def _docstrings(top: Path) -> Iterator[tuple[str, str]]:
