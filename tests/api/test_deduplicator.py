@@ -292,7 +292,8 @@ def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_adde
 ):
     monkeypatch.setattr(LEAST, 1)
     single, many, ever = make(retention_documents=last), make(retention_documents=last), make()
-    pairs = remembered(200, last)
+    count = 3 * last + 20
+    pairs = remembered(count, last)
     expected = [
         [each for each in found if int(each.id[1:]) >= number - last + 1]
         for number, found in enumerate(ever.add_many(pairs))
@@ -301,13 +302,15 @@ def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_adde
     assert many.add_many(pairs) == expected
     assert any(expected) or last == 1
     for texts in (single, many):
-        assert list(texts) == [f"d{i}" for i in range(200 - last, 200)]
+        assert list(texts) == [f"d{i}" for i in range(count - last, count)]
         assert len(texts) == last
         assert "d0" not in texts
-        assert f"d{200 - last}" in texts
+        assert f"d{count - last}" in texts
         assert texts.add("d0", "a text of that name may come again") == []
         assert len(texts) == last
-        assert all(int(p.other[1:]) > 200 - last or p.other == "d0" for p in texts.all_duplicates())
+        assert all(
+            int(p.other[1:]) > count - last or p.other == "d0" for p in texts.all_duplicates()
+        )
 
 
 @pytest.mark.slow

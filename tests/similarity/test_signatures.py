@@ -27,7 +27,7 @@ def planted_pairs(rng, size, jaccard, trials):
     return both.reshape(-1), np.concatenate(([0], np.cumsum(sizes)))
 
 
-TRIALS = {5: 20_000, 20: 20_000, 100: 6_000, 1_000: 800, 10_000: 800}
+TRIALS = {5: 20_000, 20: 20_000, 100: 6_000, 1_000: 800, 4_000: 800}
 """Pairs by the size of their union: enough to know a small set's variance to 1 %, as it lies
 close to the bound."""
 SHARES = (Fraction(1, 2), Fraction(4, 5), Fraction(9, 10))
