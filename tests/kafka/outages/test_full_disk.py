@@ -14,6 +14,7 @@ from tests.kafka.story import records, texts, verdicts
 from tests.support import small_runs
 from tests.support.filter_process import FilterProcess, Status
 from tests.support.machine.disk import fill, small_file_system
+from tests.support.session.forge import Forge
 from tests.support.session.trials import Trials, short_and_long
 from tests.support.stage import Stage
 from tests.support.topics import Input
@@ -73,10 +74,10 @@ def assert_told(process: FilterProcess) -> None:
 
 @short_and_long(2, 20)
 def test_a_full_disk_pauses_the_service_and_free_space_lets_it_go_on_without_a_restart(
-    make_stage: Callable[..., Stage], small_disk: Path, trials: Trials
+    forge: Forge, make_stage: Callable[..., Stage], small_disk: Path, trials: Trials
 ) -> None:
     stage, ballast = make_stage(), small_disk / "ballast"
-    stage.launch = small_runs.launch  # the disk is full in the middle of runs and merges
+    stage.launch = small_runs.forged(forge)  # the disk is full in the middle of runs and merges
     filling = Filling(stage, ballast)
     filling.send()
     # Buffers so small that every other trial needs room for a table, and not for a log alone.

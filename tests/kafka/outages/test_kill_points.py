@@ -82,8 +82,8 @@ def test_a_kill_between_any_two_steps_of_the_loop_changes_nothing(
     assert_as_undisturbed(stage, undisturbed)
 
 
-def test_a_kill_at_each_step_of_writing_and_merging_runs_changes_nothing(stage, undisturbed):
-    stage.launch = small_runs.launch
+def test_a_kill_at_each_step_of_writing_and_merging_runs_changes_nothing(forge, stage, undisturbed):
+    stage.launch = small_runs.forged(forge)
     stage.produce(STORY)
     for point in RUNS:
         die_at(stage, f"{point}:1")
