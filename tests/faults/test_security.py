@@ -105,10 +105,11 @@ class Secured:
         password: str | None = None,
         state: str = "state",
         retention: str = "unlimited",
+        patience: str = "20s",
         **more: str,
     ) -> FilterProcess:
         common = {**self.common(user, password or self.password), **more}
-        times = {"session_timeout": "6s", "transaction_timeout": "6s", "start_timeout": "20s"}
+        times = {"session_timeout": "6s", "transaction_timeout": "6s", "start_timeout": patience}
         stage.produce(records(texts(random.Random(SEED), 40)))
         kafka = {"group": stage.group, "common": common, **times}
         log = {"level": "debug"} if more else {}
@@ -239,7 +240,7 @@ def test_no_secret_is_reported_anywhere_however_much_is_logged(
         "ssl.key.password": f"${{file:{tmp_path / 'key-password'}}}",
     }
     user = secured.user(stage)
-    refused = secured.start(stage, user, wrong, state="other", **more)
+    refused = secured.start(stage, user, wrong, state="other", patience="10s", **more)
     secured.ended(refused, "authentication")
     own = {"group": stage.group, "common": secured.common(user, wrong)}
     asked = ["check", "--connect", "--apply", "--config", str(stage.configuration(kafka=own))]
@@ -265,7 +266,7 @@ def test_no_secret_is_reported_anywhere_however_much_is_logged(
 def test_an_expired_certificate_is_a_stop_that_says_so(secured, stage, request):
     present = _keystore(secured, secured.authority.issue("expired", days=-1))
     request.addfinalizer(lambda: present(secured.authority.issue("renewed")))
-    process = secured.start(stage, secured.user(stage))
+    process = secured.start(stage, secured.user(stage), patience="10s")
     secured.ended(process, "certificate verify failed", code=75)
 
 
@@ -348,8 +349,15 @@ def test_check_makes_the_rights_of_each_role_and_they_are_enough(
         assert process.terminate() == 0, process.with_log("did not end well")
 
 
+@pytest.mark.parametrize(
+    "needed",
+    [
+        pytest.param(slice(None), marks=pytest.mark.long, id="each"),
+        pytest.param(slice(3, 4), id="transactional id"),
+    ],
+)
 def test_check_makes_the_rights_to_take_over_and_each_is_needed(
-    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str]
+    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str], needed: slice
 ) -> None:
     stage.end(secured.start(stage, secured.user(stage)))
     old, user, topic = stage.group, f"new-{secrets.token_hex(4)}", ResourceType.TOPIC
@@ -371,7 +379,7 @@ def test_check_makes_the_rights_to_take_over_and_each_is_needed(
     assert all(f"{each.operation.name.title()}" in said and each.name in said for each in over)
     assert cli.main([*asked, "--apply"]) == 0
     sections["kafka"] = kafka | {"common": secured.common(user, secured.password)}
-    for right in over:
+    for right in over[needed]:
         revoke(secured.bootstrap, user, [right])
         process = stage.start(state="new", **sections)
         secured.ended(process, right.name, right.operation.name)
