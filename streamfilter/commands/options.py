@@ -234,16 +234,27 @@ def answer(report: Answer, output: str, *, masked: bool = False) -> None:
 def text_of(argument: str) -> str:
     """Return the argument itself, or the text of the file that ``@path`` names; ``@-`` is stdin.
 
-    ``@@`` stands for an @ that the text itself begins with.
+    ``@@`` stands for an @ that the text itself begins with. The name of a file alone is a text,
+    too, and hardly meant as one: a line says so.
     """
     if not argument.startswith("@"):
+        if _names_a_file(argument):
+            standard.say(f"{argument} is compared as a text; @{argument} reads the file")
         return argument
     if argument.startswith("@@"):
         return argument[1:]
     try:
         return bytes_of(argument[1:]).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"cannot read {argument[1:]} as UTF-8 text: {error}") from error
+        name = "standard input" if argument == "@-" else argument[1:]
+        raise click.BadParameter(f"cannot read {name} as UTF-8 text: {error}") from error
+
+
+def _names_a_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
 
 
 def bytes_of(path: str) -> bytes:

@@ -177,6 +177,23 @@ def test_a_text_may_begin_with_an_at_sign(capsys, state, tmp_path):
     assert run(capsys, "explain", "@@a b c d", "@@a b c d")[0] == 0
 
 
+def test_the_name_of_a_file_is_a_text_and_a_line_says_how_to_read_the_file(
+    capsys, state, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text(FIRST)
+    (tmp_path / "b.txt").write_text(SECOND)
+    code, _, err = run(capsys, "explain", "a.txt", "b.txt")
+    hints = [f"{name} is compared as a text; @{name} reads the file" for name in ("a.txt", "b.txt")]
+    assert (code, err.splitlines()) == (0, hints)
+    _, _, err = run(capsys, "query", "a.txt", "--state", str(state))
+    assert err.splitlines() == hints[:1]
+    code, out, err = run(capsys, "explain", "@a.txt", "@b.txt")
+    assert (code, "near_duplicate" in out, err) == (0, True, "")
+    for text in ("no such file", "a\0b", "long " * 1_000, str(tmp_path)):
+        assert run(capsys, "explain", text, FIRST)[::2] == (0, "")
+
+
 def test_an_id_that_is_given_twice_is_refused(capsys, state):
     code, _, err = run(capsys, "query", "--state", str(state), "--id", "a", "--id", "c")
     assert (code, "it was given 2 times; give one" in err) == (64, True)

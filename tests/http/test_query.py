@@ -100,10 +100,16 @@ def test_a_text_or_a_record_is_answered_with_its_matches_and_how_far_the_index_i
         for wrong in (b"{}", b"\xff\xfe", b"[" * 100_000, b""):
             code, body = post(server, wrong, **RIGHT)
             assert (code, "such a record is not judged" in json.loads(body)["error"]) == (400, True)
-        assert post(server, b"\xff", **text)[0] == 400
+        code, body = post(server, b"\xff", **text)
+        said = json.loads(body)["error"]
+        assert (code, said[:40]) == (400, "Invalid value: cannot read standard inpu")
+        other = f"{WORDS} monday".encode("utf-16")
+        utf16 = {**RIGHT, "Content_Type": 'text/plain; charset="UTF-16"'}
+        code, body = post(server, other, **utf16)
+        assert (code, "charset is utf-16; send UTF-8" in str(body)) == (400, True)
         assert post(server, b"x", "/query?scope=north", **text)[0] == 400, "it has no scope"
         assert post(server, b"x", "/query?threshold=7", **text)[0] == 400
-        assert results(pages) == {"answered": 5, "refused": 7, "busy": 0, "failed": 0}
+        assert results(pages) == {"answered": 5, "refused": 8, "busy": 0, "failed": 0}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ NICE = 10  # the filter's loop goes first where there is one core
 NAMES = ("scope", "field", "threshold", "limit")
 """Options of `query` that a request may have, as in ``/query?threshold=0.7&limit=5``."""
 TEXT = "text/plain"
+CHARSETS = ("", "utf-8", "utf8", "us-ascii")
 RESTS = 3  # times as long as it took: so questions without a token leave most of a core to others
 BUSY = "another question is being answered, or was just now; ask again in some seconds"
 
@@ -110,8 +111,12 @@ class Questions(Struct, frozen=True):
         if given is None:
             names = ", ".join(NAMES)
             return HTTPStatus.BAD_REQUEST, {"error": f"behind ? there may be {names}, in UTF-8"}
-        plain = content_type.partition(";")[0].strip().lower() == TEXT
-        asked = "@-" if plain else "--record=-"
+        kind, _, parameters = content_type.lower().partition(";")
+        charset = parameters.partition("charset=")[2].strip(' "')
+        if charset not in CHARSETS:  # UTF-16 can be read as UTF-8, as another text
+            wrong = f"the body's charset is {charset:.40}; send UTF-8"
+            return HTTPStatus.BAD_REQUEST, {"error": wrong}
+        asked = "@-" if kind.strip() == TEXT else "--record=-"
         ended = self._ended("query", "--output=json", *given, asked, body=body)
         if isinstance(ended, str):
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": ended}
@@ -125,9 +130,10 @@ class Questions(Struct, frozen=True):
             why = f"there was no answer within {_bounds()}"
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": why}
         text = visible(output.decode(errors="replace")).strip()
-        wrong = code == ExitCode.USAGE
-        status = HTTPStatus.BAD_REQUEST if wrong else HTTPStatus.SERVICE_UNAVAILABLE
-        return status, {"error": text}
+        if code != ExitCode.USAGE:
+            return HTTPStatus.SERVICE_UNAVAILABLE, {"error": text}
+        # The help of a command line is of no use to a program.
+        return HTTPStatus.BAD_REQUEST, {"error": text.rpartition("\nError: ")[2]}
 
     def _ended(self, verb: str, *arguments: str, body: bytes = b"") -> tuple[int, bytes] | str:
         """Run a command, one of each verb; return how it ended, or why it was not started."""
