@@ -19,8 +19,9 @@ from msgspec.structs import replace
 from streamfilter.collection.rows import Id
 from streamfilter.documents.reader import is_blank
 from streamfilter.documents.sketching import sketched
+from streamfilter.index.errors import IndexFault
 from streamfilter.index.format import names_of
-from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
+from streamfilter.index.protocol import Additions, Applied, Changes, Documents, Index, Removals
 from streamfilter.matching.blocking.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared
 from streamfilter.matching.verdict.decision import Outcome
@@ -136,21 +137,29 @@ class Collection:
         following, _ = progress.advanced(n, (), extent)
         additions = Additions(documents, self._keys(documents), always=ALWAYS)
         changes = Changes(following, additions, removals=self._removals(old), opens=extent.opens)
-        self.overflows += self.index.apply(changes).overflows
+        self.overflows += self._apply(changes).overflows
         return ordinals
+
+    def _apply(self, changes: Changes) -> Applied:
+        """Write *changes*, or raise and forget them: no changelog has them, so nothing is owed."""
+        try:
+            return self.index.apply(changes)
+        except IndexFault:
+            self.index.drop_owed()
+            raise
 
     def forget_old(self) -> None:
         """Forget the documents that are older than the retention."""
         progress = self.index.progress
         extent = self.retention.extent(progress, self.index.windows)
         if extent.horizon > progress.horizon:
-            self.index.apply(Changes(replace(progress, horizon=extent.horizon)))
+            self._apply(Changes(replace(progress, horizon=extent.horizon)))
 
     def remove(self, ids: Sequence[str]) -> int:
         """Forget documents; return how many of *ids* were known."""
         known = [ordinal for ordinal in self.ordinals_of(ids) if ordinal is not None]
         if known:
-            self.index.apply(Changes(self.index.progress, removals=self._removals(known)))
+            self._apply(Changes(self.index.progress, removals=self._removals(known)))
         return len(known)
 
     def _removals(self, ordinals: list[int]) -> Removals | None:

@@ -23,7 +23,9 @@ from __future__ import annotations
 
 import builtins
 import os
+import shutil
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -54,6 +56,7 @@ from streamfilter.collection.rows import (
 )
 from streamfilter.collection.searches import Searches
 from streamfilter.index.directory.lock_and_marker import refuse_inside
+from streamfilter.index.errors import IndexLocked
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher
 
@@ -140,24 +143,28 @@ class Deduplicator(Searches):
         A Deduplicator with a path needs no `save`: each call is on disk when it returns.
 
         Raises:
-            FileExistsError: *path* is not empty.
+            FileExistsError: *path* is no empty directory.
             IndexFault: *path* cannot be written, or lies in this Deduplicator's own directory.
+                What was written is removed, so the call can be repeated.
         """
         if self._path is not None:
             refuse_inside(Path(path), self._path, what="the index")
-        if os.path.exists(path) and any(Path(path).iterdir()):
-            raise FileExistsError(f"{path}: is not empty; name a directory that is new")
-        index = index_at(Path(path), self._identity, bucket_cap=BUCKET_CAP)
+        if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+            raise FileExistsError(f"{path}: is no empty directory; name one that is new")
         try:
-            noted_policy(index, self.threshold, new=True)
-            ours = self._opened
-            if self._ids.integers:
-                Ids(index).begin(0)
-            retention = noted_retention(index, ours.retention.documents)
-            copy = Collection(index, ours.sketcher, seed=self._identity.seed, retention=retention)
-            ours.copy_into(copy)
-        finally:
-            index.close()
+            with closing(index_at(Path(path), self._identity, bucket_cap=BUCKET_CAP)) as index:
+                noted_policy(index, self.threshold, new=True)
+                ours = self._opened
+                if self._ids.integers:
+                    Ids(index).begin(0)
+                kept = noted_retention(index, ours.retention.documents)
+                copy = Collection(index, ours.sketcher, seed=self._identity.seed, retention=kept)
+                ours.copy_into(copy)
+        except IndexLocked:
+            raise  # another process saves into *path*
+        except BaseException:
+            _empty(Path(path))
+            raise
 
     def add(self, id: Id, text: str, *, scope: str | None = None) -> list[Duplicate]:
         """Remember *text* under a new *id*; return the earlier documents that are similar to it.
@@ -278,6 +285,12 @@ class Deduplicator(Searches):
             if len(other._opened) and self._ids.integers is not other._ids.integers:
                 raise ValueError("the ids of one are int, those of the other str")
             other._opened.copy_into(self._opened)
+
+
+def _empty(path: Path) -> None:
+    """Remove what a `save` wrote into *path*; nothing else was there before."""
+    for each in path.iterdir() if path.is_dir() else ():
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
 
 
 def _refusal(refused: dict[int, str], before: int) -> ValueError:

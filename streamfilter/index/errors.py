@@ -71,12 +71,14 @@ CURRENT = "CURRENT"  # RocksDB's file that names the valid MANIFEST: every datab
 class DiskFull(IndexFault):
     """A write found no space, and nothing of it is visible. Apply the same changes again later.
 
-    The message is for a service, which waits. Commands that end use `fact` with their own words.
+    The message is for a service, which waits, and for a program with a `Deduplicator`. Commands
+    that end use `fact` with their own words.
     """
 
     def __init__(self, fact: str, path: Path | None = None) -> None:
         wanted = f"at least {ROOM_BYTES >> 20} MiB{_left(path)}"
-        super().__init__(f"{fact}; free some space, {wanted}, and it goes on by itself")
+        repeated = "a service then goes on by itself, and a call can be repeated"
+        super().__init__(f"{fact}; free some space, {wanted}: {repeated}")
         self.fact = fact
 
 

@@ -11,6 +11,8 @@ import pytest
 import streamfilter
 from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked
 from streamfilter.collection.identity import new_scheme
+from streamfilter.index.errors import DiskFull
+from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.rocks_index import RocksIndex
 
 TEXT = "the old mill by the river was sold to a young family from the city on monday"
@@ -22,6 +24,74 @@ def test_one_that_is_dropped_releases_its_directory(tmp_path: Path):
     gc.collect()
     with Deduplicator(tmp_path / "memory") as again:
         assert "a" in again
+
+
+OTHER = "something else entirely with words that were not seen before in any text about mills"
+THIRD = "a third story of a harbour in the north where ships wait for the ice to break in spring"
+
+CALLS = {
+    "add": lambda stories: stories.add("b", OTHER),
+    "add_many": lambda stories: stories.add_many([("b", OTHER), ("c", THIRD)]),
+    "update": lambda stories: stories.update("a", OTHER),
+    "forget": lambda stories: stories.forget("a"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_without_room_did_nothing_and_can_be_repeated_and_others_go_on(
+    call, tmp_path: Path, monkeypatch
+):
+    def full(store: Database, entries: object, *, sync: bool = False) -> None:
+        raise DiskFull("the disk is full", tmp_path)
+
+    with Deduplicator(tmp_path / "memory") as stories, Deduplicator() as twin:
+        for each in (stories, twin):
+            each.add("a", TEXT)
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "write", full)
+            with pytest.raises(IndexFault, match="and a call can be repeated"):
+                call(stories)
+        assert list(stories) == ["a"]
+        assert [each.id for each in stories.duplicates_of(TEXT)] == ["a"]
+        stories.add("z", THIRD + " again and again")
+        stories.forget("z")
+        assert call(stories) == call(twin)
+        assert list(stories) == list(twin)
+    with Deduplicator.open(tmp_path / "memory") as again:
+        assert len(again) == len(list(again))
+
+
+def test_a_copy_without_room_leaves_nothing_so_save_can_be_repeated(tmp_path: Path, monkeypatch):
+    def full(index: RocksIndex, changes: object) -> None:
+        raise DiskFull("the disk is full", tmp_path)
+
+    with Deduplicator() as stories:
+        stories.add("a", TEXT)
+        (tmp_path / "there").mkdir()
+        for place in ("there", "new"):
+            with monkeypatch.context() as patch:
+                patch.setattr(RocksIndex, "apply", full)
+                with pytest.raises(IndexFault, match="and a call can be repeated"):
+                    stories.save(tmp_path / place)
+            stories.save(tmp_path / place)
+            with Deduplicator.open(tmp_path / place) as copied:
+                assert list(copied) == ["a"]
+        (tmp_path / "file").touch()
+        with pytest.raises(FileExistsError, match="no empty directory"):
+            stories.save(tmp_path / "file")
+
+
+def test_a_save_beside_another_one_removes_nothing_of_it(tmp_path: Path, monkeypatch):
+    with Deduplicator() as stories, Deduplicator(tmp_path / "other") as other:
+        stories.add("a", TEXT)
+        other.add("o", TEXT)
+        with monkeypatch.context() as patch:
+            patch.setattr("os.listdir", lambda path: [])  # it began in between
+            with pytest.raises(IndexLocked):
+                stories.save(tmp_path / "other")
+        assert list(other) == ["o"]
+    with Deduplicator.open(tmp_path / "other") as again:
+        assert list(again) == ["o"]
 
 
 def test_two_on_one_directory_are_refused_by_an_exported_name(tmp_path: Path):
