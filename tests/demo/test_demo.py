@@ -125,7 +125,7 @@ def test_ctrl_c_ends_it_early_with_the_summary(demo, tmp_path):
 @pytest.mark.parametrize(
     ("options", "kills"),
     [(("--seconds", "8"), {"the filter": "in the middle"}),
-     (("--seconds", "24", "--edges", "2"),
+     (("--seconds", "15", "--edges", "2"),
       {"edge 1": "of an edge and of the judge", "the judge": ""})],
 )  # fmt: skip
 def test_on_a_real_broker_kills_lose_and_double_nothing(kafka, demo, tmp_path, options, kills):

@@ -111,7 +111,7 @@ def shared(directory: Path, make: Callable[[], RealKafka]) -> Iterator[RealKafka
     finally:
         mine.unlink()
         if own:
-            _await_others(users)
+            _await_others(directory)
             own.close()
 
 
@@ -120,9 +120,15 @@ def _of_another(ports: Path) -> SharedKafka:
     return SharedKafka((SharedNode(Ports(**numbers), Path(directory), pid),))
 
 
-def _await_others(users: Path) -> None:
+def _await_others(directory: Path) -> None:
+    """Return when no other worker uses the broker; one that needs it later starts its own."""
     deadline = time.monotonic() + LAST_SECONDS
-    while time.monotonic() < deadline and any(_lives(int(each.name)) for each in users.iterdir()):
+    while True:
+        with locked(directory / "lock"):
+            users = [int(each.name) for each in (directory / "users").iterdir()]
+            if time.monotonic() > deadline or not any(map(_lives, users)):
+                (directory / "ports.json").unlink()
+                return
         time.sleep(0.2)
 
 
