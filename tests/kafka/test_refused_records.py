@@ -8,13 +8,17 @@ import random
 from collections.abc import Callable, Sequence
 
 from streamfilter.model import Record
-from tests.kafka.story import CUT, STATIC, finish, records, texts, verdicts
+from tests.kafka.story import STATIC, finish, records, texts, verdicts
 from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, Input, alter_topic, header
 from tests.support.values import replace
 
 SEED = 20_261_201
-NARROW = {**STATIC, "batch": {**CUT, "documents": 40}, "limits": {"dead_letter_share": 1.0}}
+NARROW = {
+    **STATIC,
+    "batch": {"documents": 40, "latency": "1s"},
+    "limits": {"dead_letter_share": 1.0},
+}
 
 
 def alter(stage: Stage, topic: str, settings: dict[str, str]) -> None:
