@@ -41,9 +41,9 @@ def wait_for_backup(process: FilterProcess) -> None:
 
 
 def test_a_lost_disk_is_restored_from_s3_and_the_changelogs_tail_with_the_verdicts_of_one_life(
-    make_stage: Callable[..., Stage], new_bucket: Callable[[], str]
+    embedded_stage: Callable[..., Stage], new_bucket: Callable[[], str]
 ) -> None:
-    stage, target = make_stage(partitions=2), f"{new_bucket()}/prefix"
+    stage, target = embedded_stage(partitions=2), f"{new_bucket()}/prefix"
     stories = texts(random.Random(SEED), 400)
     stage.produce(records(stories[:200], partitions=2))
     process = stage.start(state="one", **backed_up(target))
@@ -62,7 +62,7 @@ def test_a_lost_disk_is_restored_from_s3_and_the_changelogs_tail_with_the_verdic
     assert SECRET not in log
     found = verdicts(stage)
     assert len(found) == 400
-    assert found == replayed(make_stage, stage)
+    assert found == replayed(embedded_stage, stage)
 
 
 def only_backup(stage: Stage, root: Path, *, seed: int) -> tuple[Path, Copied]:
