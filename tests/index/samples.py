@@ -4,6 +4,7 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def documents(ordinals: Sequence[int], *, seed: int = 0, unsigned: Sequence[int]
     )
 
 
+@cache
 def _document(ordinal: int, seed: int, unsigned: bool) -> dict[str, Any]:
     rng = random.Random(f"{seed} {ordinal}")
     tokens = [] if unsigned else sorted(rng.sample(range(2**32), rng.randint(1, 9)))

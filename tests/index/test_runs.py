@@ -482,9 +482,9 @@ def test_processes_of_one_write_each_leave_few_runs_and_little_to_be_read(
     if begun:
         format_2(path, model)
     most, levels = 0, list[int]()
-    for number in range(begun, begun + 60):
+    for number in range(begun, begun + 45):
         # Once with less memory, in which the filter of a merge does not fit: it begins again.
-        index = opened(path, fan=3, front_bytes=1 << 10 if number == 48 else 1 << 20)
+        index = opened(path, fan=3, front_bytes=1 << 10 if number == begun + 8 else 1 << 20)
         most = max(most, *(len(tables.runs._open) for tables in index._tables))
         index.apply(changes(number))
         model.apply(changes(number))
