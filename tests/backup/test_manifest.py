@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,22 @@ HOSTILE_INDEXES = ["..", ".", "", ".hidden", "/tmp/x", "a/b", "elsewhere", "part
                    "index\n", 7, None]  # fmt: skip
 
 
-@pytest.fixture
-def manifest(tmp_path: Path) -> Path:
-    """Return the one manifest of a target."""
-    with Deduplicator(tmp_path / "state") as stories:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return an index and its backup in one directory, and the name of the only manifest."""
+    directory = tmp_path_factory.mktemp("made")
+    with Deduplicator(directory / "state") as stories:
         stories.add("a", "the old mill by the river was sold to a young family on monday")
-    (copied,) = back_up(tmp_path / "state", store_at(tmp_path / "deep" / "target"))
-    return tmp_path / "deep" / "target" / copied.place
+    (copied,) = back_up(directory / "state", store_at(directory / "deep" / "target"))
+    return directory, copied.place
+
+
+@pytest.fixture
+def manifest(made: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return the one manifest of a target, a copy."""
+    directory, place = made
+    shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "deep" / "target" / place
 
 
 def edited(manifest: Path, change: Callable[[dict[str, Any]], Any]) -> None:
