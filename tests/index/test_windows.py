@@ -432,12 +432,12 @@ def test_a_document_outside_of_its_window_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_disk_and_front_are_bounded_over_ten_periods(tmp_path: Path) -> None:
+def test_disk_and_front_are_bounded_over_five_periods(tmp_path: Path) -> None:
     """Flat: what a period leaves is no more than what the second left."""
     memory = Memory(cache_bytes=4 * MIB, memtable_bytes=MIB, front_bytes=5 * 64 * 1024)
     index = opened(tmp_path / "state", memory)
     disk, passed = [], []
-    for period in range(1, 12):
+    for period in range(1, 7):
         lived(index, 40 * period, every=10, kept=40, kinds=1 << 20)
         index.apply(Changes(index.progress))  # the last of a window's families goes with a write
         compact(index)
