@@ -49,7 +49,11 @@ class OutputFile:
         except OSError as error:
             if no_room(error):
                 raise self._full(error) from None
-            message = f"cannot write {path}: {error.strerror}; is its directory there, and ours?"
+            cure = "is its directory there, and ours?"
+            if error.errno == errno.EISDIR:
+                cure = "name a file in it" if path else "its name is empty: an unset variable?"
+            named = path or "''"
+            message = f"cannot write {named}: {error.strerror}; {cure}"
             raise Stop(message, exit_code=ExitCode.USAGE) from None
         self._stream: Any = self._file if packing is None else packing.writer(self._file)
 

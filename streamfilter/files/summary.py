@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from streamfilter.model import OUTPUTS, ErrorCode, Reason, Verdict
-from streamfilter.stops import BrokenInput
+from streamfilter.stops import BrokenInput, counted
 
 
 def all_broken(records: int) -> BrokenInput:
@@ -88,7 +88,7 @@ class Summary(Struct):
         again = f"; {self.reread:,} re-read" if self.reread else ""
         again += f"; {self.updates:,} updates" if self.updates else ""
         return (
-            f"{self.records:,} records = {' + '.join(parts)}{note}{again}; "
+            f"{counted(self.records, 'record')} = {' + '.join(parts)}{note}{again}; "
             f"{self.seconds:.1f} s, {self._rate:,.0f} records/s"
         )
 

@@ -77,7 +77,7 @@ class DiskFull(IndexFault):
 
     def __init__(self, fact: str, path: Path | None = None) -> None:
         wanted = f"at least {ROOM_BYTES >> 20} MiB{_left(path)}"
-        repeated = "a service then goes on by itself, and a call can be repeated"
+        repeated = "a service then goes on by itself, and a call can be repeated in ten seconds"
         super().__init__(f"{fact}; free some space, {wanted}: {repeated}")
         self.fact = fact
 

@@ -33,6 +33,19 @@ def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(desk,
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "cure"), [("folder", "name a file in it"), ("", "its name is empty: an unset")]
+)
+def test_an_output_that_is_a_directory_or_has_no_name_says_what_to_write(
+    desk, source, capsys, monkeypatch, name, cure
+):
+    monkeypatch.chdir(desk.path)
+    (desk.path / "folder").mkdir()
+    outputs = ["--unique", name, "--duplicates", str(desk.duplicates)]
+    assert main(["filter", str(source), *outputs]) == 64
+    assert cure in capsys.readouterr().err
+
+
 def test_no_path_serves_twice(desk: Desk, source: Path) -> None:
     assert desk.run(source, source) == 64
     assert desk.run(source, unique=source) == 64

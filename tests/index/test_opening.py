@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter import Deduplicator
 from streamfilter.index.directory import opening
 from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
@@ -35,6 +36,7 @@ from streamfilter.index.format import names_of
 from streamfilter.index.progress import Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import SCHEME, add, buckets_of, documents, identity, keys_of
+from tests.support.machine.disk import small_file_system
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -444,3 +446,18 @@ def test_only_an_index_that_is_opened_again_has_a_log(tmp_path: Path, temporary:
     assert (logged == 0) is temporary
     assert buckets_of(index, [1, 2, 3, 4]) == [[0]] * 4
     index.close()
+
+
+def test_an_index_on_a_read_only_file_system_is_looked_into_and_nothing_there_is_written(tmp_path):
+    with small_file_system(tmp_path / "snapshot", mib=16) as disk:
+        with Deduplicator(disk / "state") as stories:
+            stories.add("a", "the old mill by the river was sold to a young family on monday")
+        before = {each: each.stat().st_mtime_ns for each in disk.rglob("*")}
+        remount = ["mount", "-o", "remount,ro", str(disk)]
+        subprocess.run(remount, check=True)
+        with viewed(disk / "state") as view:
+            assert [name for found in view.scan() for name in found.ids] == ["a"]
+            assert len(view) == 1
+        assert {each: each.stat().st_mtime_ns for each in disk.rglob("*")} == before
+        with pytest.raises(IndexRefused, match="Read-only file system"):
+            Deduplicator.open(disk / "state")

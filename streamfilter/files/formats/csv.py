@@ -24,7 +24,7 @@ from streamfilter.files.formats.lines import BOM, InputFile
 from streamfilter.files.formats.protocol import Input, check_columns, lacks
 from streamfilter.files.outputs import LinesWriter, OutputFile
 from streamfilter.model import ErrorCode, Malformed, Source
-from streamfilter.stops import BrokenInput
+from streamfilter.stops import BrokenInput, counted
 
 DELIMITERS = ",;\t|"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -113,7 +113,7 @@ class CsvTable(InputFile):
 
     def _row(self, source: Source, raw: bytes, cells: list[str], trouble: Malformed | None) -> Row:
         if trouble is None and len(cells) != len(self.header):
-            message = f"the row has {len(cells)} cells, the first one {len(self.header)}"
+            message = f"the row has {counted(len(cells), 'cell')}, the first one {len(self.header)}"
             trouble = Malformed(ErrorCode.SCHEMA_DECODE, message)
         if trouble is not None:
             return Row(source, raw, trouble=trouble)

@@ -7,9 +7,10 @@ its settings file again (40 bytes, the same content), which RocksDB itself does 
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -119,10 +120,33 @@ def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
 
 def _opened(path: Path, notes: Path) -> Database:
     memory = Memory(cache_bytes=32 * MIB, memtable_bytes=8 * MIB, front_bytes=0)
+    own = notes / "own"
+    own.mkdir()
     for left in reversed(range(ATTEMPTS)):
         try:
-            return Database(path, memory=memory, create=False, notes=notes)
+            readable = _linked(path, notes / f"links-{left}") if _read_only(path) else path
+            return Database(readable, memory=memory, create=False, notes=own)
         except IndexDamaged:
             if not left:
                 raise
     raise AssertionError("the last attempt raises")
+
+
+def _read_only(path: Path) -> bool:
+    with suppress(FileNotFoundError):  # opening it says what is missing
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
+
+
+def _linked(path: Path, links: Path) -> Path:
+    """Fill the new directory *links* with the database in *path*; return it.
+
+    rocksdict's settings file is copied, because it is written again.
+    """
+    links.mkdir()
+    for each in path.iterdir():
+        if each.suffix == ".json":
+            shutil.copyfile(each, links / each.name)
+        else:
+            (links / each.name).symlink_to(each.absolute())
+    return links

@@ -38,7 +38,7 @@ def test_rows_come_out_byte_for_byte_whatever_parts_them(desk, delimiter, end):
 BROKEN = {
     'x,"a word that no quote ends\n': "a quote is opened in it that nothing ends",
     'x,"a quote" in the middle\n': "more stands behind the quote that ends a cell",
-    "x\n": "the row has 1 cells, the first one 2",
+    "x\n": "the row has 1 cell, the first one 2",
     "x,a text, with a comma that no one quoted\n": "the row has 3 cells, the first one 2",
     "x\rx,y\n": "a carriage return stands in it without a line feed",
 }
