@@ -182,9 +182,21 @@ def _run(arguments: Sequence[str] | None) -> int:
             return _no_room(error)
         if starved(error):
             return _no_thread(error)
+        if isinstance(error, FileNotFoundError) and _in_no_directory():
+            standard.say("streamfilter: the working directory was removed\n"
+                         "    cure: cd to one that exists, and run it again")  # fmt: skip
+            return ExitCode.USAGE
         _report_bug()
         return ExitCode.BUG
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def _in_no_directory() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _no_thread(error: BaseException) -> ExitCode:

@@ -31,6 +31,13 @@ _OPEN_ALREADY = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _BUFFER_BYTES = 1 << 17  # large: the file is read only when complete
 
 
+_DIRECTORY = "is its directory there, and ours?"
+_WRONG = dict.fromkeys(
+    (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS), _DIRECTORY
+) | {errno.EISDIR: "name a file in it", errno.EMFILE: "raise the limit of open files (ulimit -n)"}
+"""What is probably wrong with the path of an output that cannot be opened."""
+
+
 class OutputFile:
     """One output; compressed if its name has such a suffix, for example ``.gz``."""
 
@@ -49,11 +56,12 @@ class OutputFile:
         except OSError as error:
             if no_room(error):
                 raise self._full(error) from None
-            cure = "is its directory there, and ours?"
-            if error.errno == errno.EISDIR:
-                cure = "name a file in it" if path else "its name is empty: an unset variable?"
-            named = path or "''"
-            message = f"cannot write {named}: {error.strerror}; {cure}"
+            wrong = (
+                "its name is empty: an unset variable?"
+                if not path
+                else _WRONG.get(error.errno or 0)
+            )
+            message = f"cannot write {path}: {error.strerror}" + (f"; {wrong}" if wrong else "")
             raise Stop(message, exit_code=ExitCode.USAGE) from None
         self._stream: Any = self._file if packing is None else packing.writer(self._file)
 

@@ -1,9 +1,11 @@
+import errno
 from pathlib import Path
 
 import pytest
 
 from streamfilter import Deduplicator
 from streamfilter.cli import main
+from streamfilter.files.outputs import OutputFile
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 
@@ -44,6 +46,27 @@ def test_an_output_that_is_a_directory_or_has_no_name_says_what_to_write(
     outputs = ["--unique", name, "--duplicates", str(desk.duplicates)]
     assert main(["filter", str(source), *outputs]) == 64
     assert cure in capsys.readouterr().err
+
+
+def test_an_output_without_a_free_descriptor_is_not_blamed_on_its_directory(
+    desk, source, capsys, monkeypatch
+):
+    def full(output: OutputFile, path: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(OutputFile, "_open", full)
+    assert desk.run(source) == 64
+    assert capsys.readouterr().err.endswith("files; raise the limit of open files (ulimit -n)\n")
+
+
+@pytest.mark.parametrize("verb", [["filter", "a", "--unique=u", "--duplicates=d"], ["check"]])
+def test_a_working_directory_that_was_removed_is_no_bug(tmp_path, capsys, monkeypatch, verb):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(verb) == 64
+    said = capsys.readouterr().err
+    assert "the working directory was removed\n    cure: cd to one that exists" in said
 
 
 def test_no_path_serves_twice(desk: Desk, source: Path) -> None:
