@@ -217,6 +217,9 @@ class _Rounds:
         self._outcomes: list[tuple[Outcome, Flags]] = []
         self._alike: defaultdict[int, set[int]] = defaultdict(set)
         """Undecided row → the earlier rows that match it; `STORED` for documents of the index."""
+        self._copied: dict[int, int] = {}
+        """Undecided row → an earlier row with the same text: what that one matches, it does."""
+        self._withheld = np.zeros(len(ours), np.bool_)  # (n,) settled duplicates by their text
 
     def trust(self) -> None:
         """Decide all rows: those that can be remembered are unique. A known name stays one."""
@@ -314,6 +317,7 @@ class _Rounds:
             by_text = settled & (earlier < 0)
             rows = np.flatnonzero(settled & (earlier >= 0))
             self._decide_by_name(rows, earlier[rows] + self._first)
+        self._withheld |= by_text & ~unique
         for outcome in outcomes:
             stands, skipped = by_text[outcome.candidates.rows], asked.left_out > 0
             for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
@@ -338,6 +342,10 @@ class _Rounds:
         pairs = outcome.candidates
         chosen = np.flatnonzero(outcome.confirmed & self._undecided[pairs.rows])
         others = pairs.ordinals[chosen] - self._first
+        copies = pairs.same_text[chosen] & (others >= 0)
+        self._copied.update(
+            zip(pairs.rows[chosen[copies]].tolist(), others[copies].tolist(), strict=True)
+        )
         for row, other in zip(pairs.rows[chosen].tolist(), others.tolist(), strict=True):
             self._alike[row].add(max(other, STORED))
 
@@ -355,11 +363,17 @@ class _Rounds:
         unique = self._unique.tolist()
         unique.append(True)  # at index STORED: documents of the index are unique
         judged, remembers = asked.tolist(), self._remembers.tolist()
+        withheld = set(np.flatnonzero(self._withheld).tolist())  # by their text: so are copies
 
         def comes_out(row: int) -> bool:
             if not judged[row]:
                 return bool(unique[row])
-            return remembers[row] and not any(unique[other] for other in self._alike[row])
+            found = self._copied.get(row) in withheld or any(
+                map(unique.__getitem__, self._alike[row])
+            )
+            if found:
+                withheld.add(row)
+            return remembers[row] and not found
 
         if self._shared_names is not None:
             self._shared_names.walk(unique, comes_out)

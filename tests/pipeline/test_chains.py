@@ -43,6 +43,11 @@ CHAINS = {
     "a tail of a log": windows(120, 4),
     "a text that grows": growing(),
     "edits of edits": edits_of_edits(),
+    "one text again and again": windows(60, 1)[:1] * DOCUMENTS,
+    "two texts in turn": windows(60, 90)[:2] * (DOCUMENTS // 2),
+    "edits of edits, each sent three times": [
+        text for text in edits_of_edits()[: DOCUMENTS // 3] for _ in range(3)
+    ],
 }
 
 

@@ -96,8 +96,8 @@ def words(rng: random.Random, count: int) -> str:
 def test_equal_texts_cost_one_candidate_each_and_one_document_of_memory(number):
     text = words(random.Random(1), 60)
     flood = Flood()
-    for _ in range(0, number, 500):
-        flood.take([text] * 500)
+    for _ in range(0, number, 2_000):
+        flood.take([text] * 2_000)
     assert flood.verdicts[0] is Verdict.UNIQUE
     assert set(flood.verdicts[1:]) == {Verdict.EXACT_DUPLICATE}
     assert len(flood.index) == 1
