@@ -289,7 +289,7 @@ class Deduplicator(Searches):
 
 def _empty(path: Path) -> None:
     """Remove what a `save` wrote into *path*; nothing else was there before."""
-    for each in path.iterdir() if path.is_dir() else ():
+    for each in path.iterdir() if os.path.isdir(path) else ():
         shutil.rmtree(each) if each.is_dir() else each.unlink()
 
 

@@ -47,6 +47,7 @@ def metric(process: FilterProcess, name: str) -> float:
     return float(found[0].split()[-1]) if found else -1
 
 
+@pytest.mark.slow(30)
 def test_a_service_drops_boilerplate_and_keeps_to_its_table() -> None:
     sample = written(Path("pages.jsonl"), [each.text for each in SAMPLE])
     assert cli.main(["boilerplate", sample.name, "-o", "t.bin"]) == 0

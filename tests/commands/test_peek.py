@@ -91,7 +91,7 @@ def test_rows_of_a_file_are_shown_and_an_empty_file_is_called_by_its_name(capsys
     assert peek(capsys, "news.csv").splitlines() == [
         "news.csv 0 @ 2: document (36 bytes)", '    id    "1"', f'    text  "{WORDS}" 8 words',
         "news.csv 0 @ 3: dead letter (1 byte)",
-        "    schema_decode: the row has 1 cells, the first one 2",
+        "    schema_decode: the row has 1 cell, the first one 2",
         "1 document, 1 dead letter",
     ]  # fmt: skip
     (tmp_path / "empty.jsonl").write_text("\n")

@@ -214,5 +214,5 @@ def test_a_disk_that_refuses_is_told_from_one_that_is_full(tmp_path: Any) -> Non
     named = tmp_path / "No space left" / "disk quota exceeded"
     assert type(translated(Exception(f"IO error: {named}/1.sst: Bad"), named)) is type(refused)
     assert re.search(
-        r"free some space, at least 256 MiB \(\d+ are left\), and it goes on", str(full)
+        r"free some space, at least 256 MiB \(\d+ are left\): a service then goes on", str(full)
     )

@@ -430,6 +430,7 @@ print(json.dumps(answer))
 """
 
 
+@pytest.mark.slow(30)
 def test_a_filter_works_with_tokens_of_a_program_through_several_of_them(secured, stage, tmp_path):
     program, said = tmp_path / "token.py", tmp_path / "said"
     program.write_text(PROGRAM)

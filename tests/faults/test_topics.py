@@ -5,6 +5,7 @@ The first line of each: what the operator reads, and by which exit code.
 
 import random
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -70,6 +71,7 @@ def into(stage: Stage, partition: int, stories: list[str], first: int) -> None:
     stage.produce(Input(each.value, key=each.key, partition=partition) for each in more)
 
 
+@pytest.mark.slow(40)
 def test_partitions_added_to_the_input_are_read_from_their_beginning_by_the_one_index(stage):
     """It was exit 78. A copy of what came before is found; kills in each step change nothing."""
     stories = texts(random.Random(SEED + 2), 20)
@@ -91,6 +93,7 @@ def test_partitions_added_to_the_input_are_read_from_their_beginning_by_the_one_
     assert {f"d{n}" for n in range(100, 110)} <= copies
 
 
+@pytest.mark.slow(30)
 def test_a_changelog_that_is_compacted_or_lost_its_beginning_blames_no_document(stage):
     """Compacted: its documents were blamed one by one, dead letters for two hours.
 

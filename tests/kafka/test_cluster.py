@@ -180,6 +180,7 @@ def kill(*processes: FilterProcess) -> None:
         process.wait_for_exit()
 
 
+@pytest.mark.slow(80)
 def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -> None:
     """The README's commands, with a kill -9 in each step."""
     stage = make_stage(partitions=2)
@@ -223,6 +224,7 @@ def test_one_process_becomes_a_cluster_and_one_process_again(make_stage: Make) -
     assert judge(record_run(stage), {0: history}, whole=True) == []
 
 
+@pytest.mark.slow(40)
 def test_what_edges_owe_is_known_behind_a_seed_and_to_a_successor(
     make_stage: Make, tmp_path: Path
 ) -> None:

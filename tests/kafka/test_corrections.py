@@ -83,6 +83,7 @@ def evaluated(stage: Stage) -> tuple[int, int]:
     return report.missing, report.extra
 
 
+@pytest.mark.slow(50)
 def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
     worked: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,6 +129,7 @@ def test_released_once_byte_for_byte_however_often_it_is_run_and_killed(
     assert (code, "no such record" in said["err"]) == (64, True)
 
 
+@pytest.mark.slow(30)
 def test_dead_letters_go_back_once_after_the_cause_was_mended_and_attempts_are_counted(
     kafka: RealKafka, forge: Forge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

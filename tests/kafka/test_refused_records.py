@@ -7,6 +7,8 @@ output is compacted and wants keys. Both were tried again for ever.
 import random
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from streamfilter.model import Record
 from tests.kafka.story import STATIC, finish, records, texts, verdicts
 from tests.support.stage import Stage
@@ -42,6 +44,7 @@ def positions_of(found: Sequence[Record]) -> list[int]:
     return [int(header(each, "__streamfilter.error.offset") or -1) for each in found]
 
 
+@pytest.mark.slow(30)
 def test_records_that_outputs_refuse_are_dead_letters_and_the_rest_is_judged_without_them(
     stage: Stage, make_stage: Callable[..., Stage]
 ):

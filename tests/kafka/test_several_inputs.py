@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streamfilter.index.directory.read_only_view import viewed
@@ -59,6 +60,7 @@ def delete(stage: Stage, topic: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow(30)
 def test_a_service_of_one_topic_goes_on_with_a_list_and_evidence_names_the_topic(stage):
     first, second = texts(random.Random(NUMBER), 40), texts(random.Random(NUMBER + 1), 40)
     stage.produce(records(first))
@@ -98,6 +100,7 @@ def test_a_service_of_one_topic_goes_on_with_a_list_and_evidence_names_the_topic
     assert "input.topics: [" in alone.log.read_text()
 
 
+@pytest.mark.slow(30)
 def test_topics_that_fit_a_pattern_come_and_go(stage: Stage) -> None:
     pattern, later = f"{stage.group}.in*", f"{stage.group}.in-later"
     stories = texts(random.Random(NUMBER), 30)

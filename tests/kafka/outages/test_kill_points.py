@@ -69,6 +69,7 @@ def undisturbed(
 @pytest.mark.parametrize(
     ("first", "points"), [(OPENING, LOOP[::2]), ((), LOOP[1::2])], ids=["even", "odd"]
 )
+@pytest.mark.slow(30)
 def test_a_kill_between_any_two_steps_of_the_loop_changes_nothing(
     stage, undisturbed, first, points
 ):

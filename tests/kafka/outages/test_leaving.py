@@ -3,6 +3,8 @@
 import random
 from typing import Any
 
+import pytest
+
 from deploy.local.real import RealKafka
 from tests.faults.causes.proxy import END_TXN
 from tests.kafka.story import records, texts, verdicts
@@ -11,6 +13,7 @@ from tests.support.stage import Stage
 SEED = 20_261_202
 
 
+@pytest.mark.slow(30)
 def test_it_ends_though_a_commit_does_not_return(kafka, proxy, stage):
     stage.produce(records(texts(random.Random(SEED), 40)))
     trap = proxy.hold(END_TXN)

@@ -40,6 +40,7 @@ def wait_for_backup(process: FilterProcess) -> None:
     process.wait_for(copied, what=f"a backup of {documents} documents")
 
 
+@pytest.mark.slow(30)
 def test_a_lost_disk_is_restored_from_s3_and_the_changelogs_tail_with_the_verdicts_of_one_life(
     embedded_stage: Callable[..., Stage], new_bucket: Callable[[], str]
 ) -> None:

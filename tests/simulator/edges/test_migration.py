@@ -44,9 +44,9 @@ def a_gap_takes_the_place_of_that_resume(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = (
-    Planted(a_gap_takes_the_place_of_that_resume, ("stop", "stuck"), 88, MigrationStory),
+    Planted(a_gap_takes_the_place_of_that_resume, ("stop", "stuck"), 29, MigrationStory),
     Planted(what_edges_owe_is_forgotten, ("lost", "order"), 31, MigrationStory),
-    Planted(a_resume_behind_one_process_comes_last, ("stop", "stuck"), 49, MigrationStory),
+    Planted(a_resume_behind_one_process_comes_last, ("stop", "stuck"), 29, MigrationStory),
 )
 
 
