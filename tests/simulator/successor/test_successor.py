@@ -36,8 +36,8 @@ def gap(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = (
-    Planted(gap, ("lost",), 0, SuccessorStory),
-    Planted(overlap, ("doubled",), 0, SuccessorStory),
+    Planted(gap, ("lost",), 2, SuccessorStory),
+    Planted(overlap, ("doubled",), 2, SuccessorStory),
 )
 
 
