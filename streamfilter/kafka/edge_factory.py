@@ -57,9 +57,7 @@ class KafkaSigner:
         except KafkaException as error:
             reason = error.args[0]
         if reason is not None:
-            self._done[self._count] = LOST
-        if isinstance(reason, KafkaError) and classify(reason) in FOR_GOOD:
-            self._refusal = reason
+            self._lose(self._count, reason)
         if isinstance(reason, KafkaError) and (
             reason.fatal() or reason.code() in (KafkaError._FATAL, KafkaError._STATE)
         ):
@@ -69,9 +67,15 @@ class KafkaSigner:
     def _note(self, number: int, error: KafkaError | None, message: Message) -> None:
         """Note a delivery report. A callback must never raise."""
         offset = message.offset()
-        self._done[number] = LOST if error is not None or offset is None else offset
-        if error is not None and classify(error) in FOR_GOOD:
-            self._refusal = error
+        if error is not None or offset is None:
+            self._lose(number, error)
+        else:
+            self._done[number] = offset
+
+    def _lose(self, number: int, reason: object) -> None:
+        self._done[number] = LOST
+        if isinstance(reason, KafkaError) and classify(reason) in FOR_GOOD:
+            self._refusal = reason
 
     def delivered(self) -> Mapping[int, int]:
         if self._producer is not None:

@@ -34,7 +34,7 @@ from streamfilter.kafka.brokers.cluster_topics import (
 )
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
 from streamfilter.kafka.brokers.rights import EDGE, JUDGE, rights_of
-from streamfilter.kafka.brokers.topics import Topics, outputs_of
+from streamfilter.kafka.brokers.topics import Topics, outputs_of, sendable
 from streamfilter.kafka.brokers.used_outputs import warnings_of_outputs
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import (
@@ -292,19 +292,18 @@ def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[
 
 def _destinations(config: Config, found: Topics) -> Destinations:
     output = config.output
-    own = config.kafka.properties("producer").get("message.max.bytes")
     changelog = found.get(config.changelog_topic)
     remembers = changelog.message_bytes if changelog else topics.largest_output(config, found)
-    limits = {name: found[name].message_bytes for name in outputs_of(config)}
-    remembers = min(remembers, int(own or remembers))
+    remembers = sendable(config, remembers)
     if config.cluster.enabled:
-        most = found[config.sketches_topic].message_bytes
-        remembers = min(remembers, min(most, int(own or most)) - RANGE_OVERHEAD)
+        range_ = sendable(config, found[config.sketches_topic].message_bytes)
+        remembers = min(remembers, range_ - RANGE_OVERHEAD)
+    limits = {name: sendable(config, found[name].message_bytes) for name in outputs_of(config)}
     return Destinations(
         unique=output.unique,
         duplicates=output.duplicates,
         dead_letter=output.dead_letter,
-        limits={name: min(size, int(own or size)) for name, size in limits.items()},
+        limits=limits,
         changelog_limit=remembers,
         compacted={name for name in limits if found[name].compacted},
     )

@@ -62,8 +62,8 @@ def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_c
     )  # fmt: skip
     assert [*map(plain, again.decisions)] == [*map(plain, decisions[20:])]
     asked = SKETCHER.sketch(["another text"], [(None, '"u"')])
-    told = explain(index, asked, policy=policy, reach=258)
-    assert told.reason == "of d258: the values of /url are equal (verify.also_same)"
+    explained = explain(index, asked, policy=policy, reach=258)
+    assert explained.reason == "of d258: the values of /url are equal (verify.also_same)"
     (found,) = search(index, asked, policy=policy, reach=258)
     assert [each.id for each in found if each.confirmed] == ["d258"]
 
@@ -188,12 +188,12 @@ def test_a_search_and_an_explanation_name_the_field(field):
     values = [beside_text('"u"'), beside_text(None, '"g"'), beside_text('"x"', '"g"')]
     run_in_batches(texts, iter((3,)), index, policy, SKETCHER, values=values)
     asked = SKETCHER.sketch([texts[1]], [beside_text('"u"')])
-    told = explain(index, asked, policy=policy)
-    (step,) = told.candidates
-    assert (step.id, step.finding.fate, told.decision.method) == (
+    explained = explain(index, asked, policy=policy)
+    (step,) = explained.candidates
+    assert (step.id, step.finding.fate, explained.decision.method) == (
         "d0", Fate.SAME_FIELD, "same_field"
     )  # fmt: skip
-    assert told.reason == f"of d0: {equal}"
+    assert explained.reason == f"of d0: {equal}"
     (found,) = search(index, asked, policy=policy)
     assert {each.id: each.finding.fate for each in found} == {
         "d0": Fate.SAME_FIELD, "d1": Fate.SAME_TEXT

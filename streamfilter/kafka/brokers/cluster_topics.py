@@ -26,6 +26,7 @@ from streamfilter.kafka.brokers.topics import (
     described,
     inputs_of,
     largest_output,
+    sendable,
     widening,
 )
 from streamfilter.kafka.connection.clients import admin_client
@@ -80,10 +81,8 @@ def create(config: Config) -> list[str]:
 
 def range_bytes(config: Config, found: Topics) -> int:
     """Return the most bytes of a range: what both topics and our own producer take."""
-    limits = [found[name].message_bytes for name in config.cluster_topics.values()]
-    if own := config.kafka.properties("producer").get("message.max.bytes"):
-        limits.append(int(own))
-    return min(RANGE_BYTES, min(limits) - BATCH_OVERHEAD)
+    smallest = min(found[name].message_bytes for name in config.cluster_topics.values())
+    return min(RANGE_BYTES, sendable(config, smallest) - BATCH_OVERHEAD)
 
 
 def _kept(settings: Mapping[str, str]) -> int:

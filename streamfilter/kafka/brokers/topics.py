@@ -160,6 +160,12 @@ def largest_output(config: Config, topics: Topics) -> int:
     return max([MESSAGE_BYTES, *found])
 
 
+def sendable(config: Config, size: int) -> int:
+    """Return the most bytes of a record for a topic that takes *size*: ours may take less."""
+    own = config.kafka.properties("producer").get("message.max.bytes")
+    return min(size, int(own)) if own else size
+
+
 def problems_of(config: Config, topics: Topics) -> list[Problem]:
     """Return the problems that keep `run` from starting. A missing changelog is not one."""
     source = next(iter(inputs_of(config, topics)), None)
