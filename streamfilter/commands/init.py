@@ -134,10 +134,11 @@ def _topic(config: Config, *, looking: bool, asks: bool) -> str:
 def _look(config: Config, topic: str) -> list[Record]:
     """Return the topic's latest records."""
     from streamfilter.kafka import topic_sample
+    from streamfilter.kafka.topic_reader import no_topic
 
     names = topic_sample.names(config)
     if topic not in names:
-        raise ConfigError([topic_sample.no_topic("--topic", topic, names)])
+        raise ConfigError([no_topic("--topic", topic, names)])
     return topic_sample.latest(config, RECORDS)
 
 

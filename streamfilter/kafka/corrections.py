@@ -23,8 +23,7 @@ from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.one_shot_calls import asked_once
 from streamfilter.kafka.ports.changelog import KafkaChangelog
 from streamfilter.kafka.ports.sink import KafkaSink
-from streamfilter.kafka.topic_reader import Shown, TopicReaders
-from streamfilter.kafka.topic_sample import no_topic
+from streamfilter.kafka.topic_reader import Shown, TopicReaders, no_topic
 from streamfilter.matching.verdict.side_records import CorrectionCounts, SideRecord
 from streamfilter.model import Reading, Record
 from streamfilter.process.broker_wait import Waiting

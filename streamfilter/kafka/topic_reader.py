@@ -1,8 +1,8 @@
-"""Reads the committed records of a topic between offsets; it joins no group and changes nothing."""
+"""Reads the records of a topic between offsets; it joins no group and changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
 
@@ -10,15 +10,15 @@ from confluent_kafka import IsolationLevel, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
+from streamfilter.config.problems import did_you_mean
 from streamfilter.kafka.brokers.broker_queries import OffsetSpec, list_offsets, start_positions
 from streamfilter.kafka.connection.clients import admin_client, consumer, reader_properties
 from streamfilter.kafka.connection.errors import kafka_errors, translated
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.ports.source import record_of
-from streamfilter.kafka.topic_sample import no_topic
 from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.stops import ConfigError, Temporary
+from streamfilter.stops import ConfigError, Problem, Temporary
 
 READ_RECORDS = 5_000
 POLL_SECONDS = 0.2
@@ -38,12 +38,13 @@ def no_progress(_: int) -> None:
 
 
 class TopicReader:
-    """One topic, open to be read."""
+    """One topic, open to be read: what is committed, or all."""
 
-    def __init__(self, config: Config, topic: str) -> None:
+    def __init__(self, config: Config, topic: str, *, committed: bool = True) -> None:
         self.topic = topic
-        properties = {**reader_properties(config), "auto.offset.reset": "earliest"}
-        self._client = consumer(config, properties)
+        level = "read_committed" if committed else "read_uncommitted"
+        own = {"auto.offset.reset": "earliest", "isolation.level": level}
+        self._client = consumer(config, reader_properties(config) | own)
         self._held: dict[int, tuple[int, int]] = {}  # what `at` may find, by partition
 
     def partitions(self) -> list[int]:
@@ -67,9 +68,13 @@ class TopicReader:
         ends = list_offsets(admin, spots, OffsetSpec.latest(), level)
         return {number: (starts[number], ends[number]) for number in spots}
 
-    def records(self, bounds: Bounds, advanced: Advanced = no_progress) -> Iterator[Record]:
-        """Yield the committed records in *bounds*; *advanced* gets the offsets that were passed.
+    def records(
+        self, bounds: Bounds, advanced: Advanced = no_progress, *, patience: float | None = None
+    ) -> Iterator[Record]:
+        """Yield the records in *bounds*; *advanced* gets the offsets that were passed.
 
+        With *patience* they are a sample: it ends after so many seconds without a record, and the
+        first record behind a gap at the end counts too, since compaction may leave no other.
         Raises `Stop`: a broker or an open transaction holds them back, or a stop was requested.
         """
         at = {number: start for number, (start, end) in bounds.items() if start < end}
@@ -82,6 +87,8 @@ class TopicReader:
             with kafka_errors(f"reading {self.topic}"):
                 messages = self._client.consume(most, POLL_SECONDS)
             silent = 0 if messages else silent + 1
+            if patience is not None and silent * POLL_SECONDS > patience:
+                return
             if silent * POLL_SECONDS > SILENCE_SECONDS:
                 raise Temporary(
                     f"topic {self.topic}: no record and no end for {SILENCE_SECONDS:.0f} s\n"
@@ -93,7 +100,7 @@ class TopicReader:
                 if number not in at or offset is None or not _sound(message, self.topic):
                     continue
                 end, record = bounds[number][1], message.error() is None
-                if record and offset < end:
+                if record and (offset < end or patience is not None):
                     yield record_of(message)
                 reached = min(offset + record, end)
                 advanced(max(0, reached - at[number]))
@@ -178,6 +185,13 @@ def opened(
         raise ConfigError([no_topic(key, topic, known)])
     with asked_once(), TopicReader(config, topic) as reader:
         yield reader, reader.bounds(admin, since, stable=True)
+
+
+def no_topic(key: str, topic: str, known: Iterable[str]) -> Problem:
+    """Return the problem that the brokers show no such topic, with similar names as the cure."""
+    names = sorted(name for name in known if not name.startswith("__"))
+    cure = did_you_mean(topic, names, what="topics there")
+    return Problem(key, f"the brokers show no topic {topic!r}", cure)
 
 
 def _sound(message: Message, topic: str) -> bool:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from streamfilter import cli
+from streamfilter.config.loading import load_config
 from streamfilter.engine.messages.changelog_header import Header, encode_header
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.seed_file import read_seed
+from streamfilter.kafka.topic_reader import POLL_SECONDS, TopicReader
 from streamfilter.kafka.topic_sample import share_of
 from tests.support.stage import Stage
 from tests.support.topics import Input, produce
@@ -72,6 +74,14 @@ def test_what_short_partitions_lack_the_longer_ones_give(embedded_stage, capsys)
     shares = {(300, 0, 0): 200, (9, 300, 40): 151, (0,): 0, (9, 9): 9, (300,) * 7: 29}
     assert {held: share_of(held, 200) for held in shares} == shares
     assert share_of([5, 5, 5], 1) == 1, "one of each partition at least"
+
+
+def test_a_sample_ends_with_what_came_if_the_rest_does_not_come(stage):
+    """As of a topic that is cut off, or whose leader goes away, between the question and it."""
+    filled(stage, 5, 0)
+    with TopicReader(load_config((stage.configuration(),)), stage.input) as reader:
+        found = reader.records({0: (2, 9)}, patience=3 * POLL_SECONDS)
+        assert [each.source.offset for each in found] == [2, 3, 4]
 
 
 def test_a_scope_that_no_record_has_is_a_warning(stage, capsys):

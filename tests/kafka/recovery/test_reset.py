@@ -65,7 +65,9 @@ def test_what_is_only_shown_or_refused_changes_nothing(worked, capsys, monkeypat
     topics = [f"{worked.group}.compacted", orders := f"{worked.group}.orders"]
     create_topics(worked.bootstrap, {topics[0]: 1}, config={"cleanup.policy": "compact"})
     create_topics(worked.bootstrap, {orders: 1})
-    producer = Producer({"bootstrap.servers": worked.bootstrap})
+    producer = Producer({"bootstrap.servers": worked.bootstrap, "transactional.id": orders})
+    producer.init_transactions(60)
+    producer.begin_transaction()  # and it does not end: what is not committed counts too
     producer.produce(orders, b"an order")
     producer.flush(10)
     output = {"unique": topics[0], "duplicates": worked.duplicates}

@@ -11,6 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
+from streamfilter.config.loading import load_config
+from streamfilter.kafka.topic_sample import first_of
 from tests.kafka.recovery.test_seed import STORIES, counts, index_of, restarting, seed
 from tests.kafka.story import TIMESTAMP, Settings
 from tests.support.session.forge import Forge
@@ -83,7 +85,7 @@ def compacted(stage: Stage) -> str:
 
 @pytest.mark.slow(60)
 def test_a_compacted_topic_is_seeded_once_with_its_last_versions(stage, monkeypatch, capsys):
-    asked = ("--topic", compacted(stage))
+    asked = ("--topic", topic := compacted(stage))
     calm = beside(stage, "calm")
     assert seed(calm, *asked, **VERSIONS) == 0
     found = counts(capsys)
@@ -95,6 +97,9 @@ def test_a_compacted_topic_is_seeded_once_with_its_last_versions(stage, monkeypa
     capsys.readouterr()
     assert seed(stage, *asked, **VERSIONS) == 0
     assert counts(capsys)["records"] == 0
+    firsts = first_of(load_config((stage.configuration(),)), topic)
+    begins = {each.source.partition: each.source.offset for each in firsts}
+    assert begins[0] > 0 < begins[1], "`reset` sees whose it is, behind what was compacted away"
 
 
 @pytest.mark.slow(30)
