@@ -26,7 +26,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.engine.messages.changelog_header import HEADER, decode_header, kind_of
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.errors import FormatError
-from streamfilter.kafka.brokers.broker_queries import bounds_of
+from streamfilter.kafka.brokers.broker_queries import topic_bounds
 from streamfilter.kafka.brokers.topics import Topics, describe, outputs_of
 from streamfilter.kafka.connection.errors import kafka_errors
 from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS, asked_once, listed
@@ -134,8 +134,7 @@ def members_of(admin: AdminClient, group: str) -> tuple[tuple[str, ...], bool]:
 def _held(admin: AdminClient, name: str, topics: Topics) -> int | None:
     if name not in topics:
         return None
-    spots = [TopicPartition(name, number) for number in range(topics[name].partitions)]
-    bounds = [bounds_of(admin, spot) for spot in spots]
+    bounds = topic_bounds(admin, name, topics[name].partitions)
     return sum(each.end - each.start for each in bounds)
 
 
@@ -165,13 +164,11 @@ def empty_outputs(config: Config, admin: AdminClient) -> None:
 
 
 def _empty(admin: AdminClient, name: str, partitions: int) -> None:
-    spots: Sequence[TopicPartition] = [
-        TopicPartition(name, number, bounds_of(admin, TopicPartition(name, number)).end)
-        for number in range(partitions)
-    ]
+    bounds = topic_bounds(admin, name, partitions)
+    spots = [TopicPartition(name, number, each.end) for number, each in enumerate(bounds)]
     with kafka_errors(f"deleting the records of topic {name}"):
         answers = admin.delete_records(
-            list(spots), request_timeout=CALL_SECONDS, operation_timeout=CALL_SECONDS
+            spots, request_timeout=CALL_SECONDS, operation_timeout=CALL_SECONDS
         )
         for answer in answers.values():
             answer.result()

@@ -114,13 +114,17 @@ def names_of(spots: Mapping[int, TopicPartition]) -> str:
     return ", ".join(names[:NAMES_MAX]) + more
 
 
-def bounds_of(admin: AdminClient, spot: TopicPartition) -> Watermarks:
-    """Return a partition's first offset and its end, read uncommitted."""
+def bounds_of(admin: AdminClient, spots: Sequence[TopicPartition]) -> list[Watermarks]:
+    """Return the first offset and the end of each of *spots*, read uncommitted."""
     # Not get_watermark_offsets: under read_committed it returns the last stable offset.
-    level = IsolationLevel.READ_UNCOMMITTED
-    start = list_offsets(admin, {0: spot}, OffsetSpec.earliest(), level)
-    end = list_offsets(admin, {0: spot}, OffsetSpec.latest(), level)
-    return Watermarks(start[0], end[0])
+    level, numbered = IsolationLevel.READ_UNCOMMITTED, dict(enumerate(spots))
+    starts = list_offsets(admin, numbered, OffsetSpec.earliest(), level)
+    ends = list_offsets(admin, numbered, OffsetSpec.latest(), level)
+    return [Watermarks(starts[n], ends[n]) for n in numbered]
+
+
+def topic_bounds(admin: AdminClient, topic: str, partitions: int) -> list[Watermarks]:
+    return bounds_of(admin, [TopicPartition(topic, number) for number in range(partitions)])
 
 
 def start_positions(

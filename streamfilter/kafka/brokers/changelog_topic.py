@@ -10,14 +10,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Clock, LogError, Watermarks
-from streamfilter.kafka.brokers.broker_queries import CALL_SECONDS, POLICY_SECONDS, bounds_of
+from streamfilter.kafka.brokers.broker_queries import CALL_SECONDS, POLICY_SECONDS, topic_bounds
 from streamfilter.kafka.brokers.topics import (
     MESSAGE_LIMIT,
     ConfigResource,
@@ -35,9 +35,8 @@ AclOperation: Any = _admin.AclOperation  # type: ignore[attr-defined]  # exporte
 
 def changelog_bounds(config: Config, admin: AdminClient, tasks: int) -> list[Watermarks]:
     """Return the first offset and the end of each changelog partition, or raise `Stop`."""
-    spots = [TopicPartition(config.changelog_topic, task) for task in range(tasks)]
     with asked_once():
-        return [bounds_of(admin, spot) for spot in spots]
+        return topic_bounds(admin, config.changelog_topic, tasks)
 
 
 def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:

@@ -5,13 +5,11 @@ the first batch of an index it is clear that this index wrote none. It is a warn
 the service may have written them under another group, or with an index that was begun anew.
 """
 
-from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.kafka.brokers.broker_queries import OffsetSpec, list_offsets
+from streamfilter.kafka.brokers.broker_queries import topic_bounds
 from streamfilter.kafka.brokers.topics import Topics
-from streamfilter.model import Positions
 from streamfilter.stops import Problem
 
 
@@ -21,13 +19,17 @@ def warnings_of_outputs(config: Config, admin: AdminClient, found: Topics) -> li
     The outputs of a group that is taken over are ours.
     """
     changelog = config.changelog_topic
-    begun = changelog in found and any(_offsets(admin, found, changelog).values())
+    partitions = found[changelog].partitions if changelog in found else 0
+    begun = partitions and any(each.end for each in topic_bounds(admin, changelog, partitions))
     if begun or config.input.take_over is not None:
         return []
     warnings = []
     for name in ("unique", "duplicates"):
         topic = getattr(config.output, name)
-        if topic not in found or (count := _held(admin, found, topic)) == 0:
+        if topic not in found:
+            continue
+        bounds = topic_bounds(admin, topic, found[topic].partitions)
+        if (count := sum(each.end - each.start for each in bounds)) == 0:
             continue
         got = (
             f"topic {topic!r} has up to {count:,} records, and the group {config.kafka.group} has "
@@ -41,14 +43,3 @@ def warnings_of_outputs(config: Config, admin: AdminClient, found: Topics) -> li
             )
         warnings.append(Problem(f"output.{name}", got, cure, warning=True))
     return warnings
-
-
-def _held(admin: AdminClient, found: Topics, topic: str) -> int:
-    starts, ends = (_offsets(admin, found, topic, spec=s) for s in ("earliest", "latest"))
-    return sum(end - starts[p] for p, end in ends.items())
-
-
-def _offsets(admin: AdminClient, found: Topics, topic: str, spec: str = "latest") -> Positions:
-    spots = {p: TopicPartition(topic, p) for p in range(found[topic].partitions)}
-    level = IsolationLevel.READ_UNCOMMITTED
-    return list_offsets(admin, spots, getattr(OffsetSpec, spec)(), level)

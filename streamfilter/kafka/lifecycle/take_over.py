@@ -48,7 +48,8 @@ def preview(config: Config, *, back: bool) -> str:
         if found.successor is None:
             old.refuse_other_unique(found)
             _refuse_by_own(old, back=back)
-        ends = {spot: bounds_of(old.admin, TopicPartition(*spot)).end for spot in found.offsets}
+        bounds = bounds_of(old.admin, [TopicPartition(*spot) for spot in found.offsets])
+        ends = {spot: each.end for spot, each in zip(found.offsets, bounds, strict=True)}
         return old.as_text(found, ends)
 
 

@@ -56,7 +56,7 @@ class KafkaChangelog:
 
     def bounds(self) -> Watermarks:
         spot = TopicPartition(self._topics.changelog, self._topics.task)
-        bounds = bounds_of(self._admin, spot)
+        (bounds,) = bounds_of(self._admin, [spot])
         self.end = bounds.end
         return bounds
 

@@ -49,7 +49,7 @@ def test_offsets_are_answered_again_soon_after_a_broker_was_frozen() -> None:
 def asked(admin: AdminClient, spot: TopicPartition) -> str:
     """Ask once, as a start does again and again; return what went wrong."""
     try:
-        assert bounds_of(admin, spot) == Watermarks(0, 0)
+        assert bounds_of(admin, [spot]) == [Watermarks(0, 0)]
     except Retriable as error:
         return str(error)
     return ""
