@@ -4,10 +4,8 @@ import json
 import os
 import re
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from streamfilter.killpoints import VARIABLE
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 
-ASK_SECONDS = 5.0
 KILLED = -9
 Settings = Mapping[str, Mapping[str, Any]]
 
@@ -52,15 +49,8 @@ class Worker:
 
     def status(self) -> dict[str, Any]:
         """Return /status; empty while nothing answers."""
-        if not self.alive or self.paused:
-            return {}
-        try:
-            url = f"http://127.0.0.1:{self.port}/status"
-            with urllib.request.urlopen(url, timeout=ASK_SECONDS) as answer:
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
-        except (OSError, ValueError, HTTPException):  # it may die while it answers
-            return {}
+        process = self.process if self.alive and not self.paused else None
+        return process.status() if process else {}
 
     @property
     def log(self) -> Path:
