@@ -277,7 +277,7 @@ class Changelog(Protocol):
         """Return the first offset, if brokers reported it, else -1; it never waits for them."""
 
     def refuse_changed(self) -> None:
-        """End the process (`Stop`) if the topic's settings are why it refuses records."""
+        """End the process (`Stop`) if settings of a topic are why it refuses records."""
 
 
 class Sink(Protocol):

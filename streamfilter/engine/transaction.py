@@ -151,8 +151,7 @@ class Transactions:
         learned = ""
         self.worn |= not self._delivered or isinstance(error, NotRead)
         if isinstance(error, RecordsRefused):
-            if load.values:
-                self._changelog.refuse_changed()
+            self._changelog.refuse_changed()
             keys = self._refusals.learn_compacted(load.items, self._sink.compacted)
             learned = keys or self._refusals.learn(self._sent or load.items, error.blame)
             self._learned = bool(keys) or error.blame is not None

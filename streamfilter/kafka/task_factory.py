@@ -40,7 +40,7 @@ from streamfilter.index.input_table import ONE_TOPIC, Seed
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB
 from streamfilter.kafka.brokers import topic_creation, topics
-from streamfilter.kafka.brokers.changelog_topic import ChangelogWatch, refuse_changed
+from streamfilter.kafka.brokers.changelog_topic import refuse_changed
 from streamfilter.kafka.brokers.cluster_topics import range_bytes
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts, SecondTopic, TaskTopics
 from streamfilter.kafka.brokers.topic_watch import TopicsWatch, refuse_stranded
@@ -261,12 +261,13 @@ class TaskFactory(Struct, frozen=True):
 
     def changelog(self, number: int, own: Mapping[str, str] = NO_PROPERTIES) -> KafkaChangelog:
         """Return the changelog of a task; its readers have some properties of their *own*."""
-        config, limit = self.config, self.destinations.changelog_limit or 0
+        config, to = self.config, self.destinations
+        limits = {config.changelog_topic: to.changelog_limit or 0, **to.limits}
         return KafkaChangelog(
             self.topics_of(number, Inputs(config.input.name)),
             self.admin,
             lambda: self._reader(own),
-            lambda: refuse_changed(config, self.admin, limit),
+            lambda: refuse_changed(config, self.admin, limits),
         )
 
     def _reader(self, own: Mapping[str, str]) -> Consumer:

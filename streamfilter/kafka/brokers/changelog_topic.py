@@ -1,8 +1,8 @@
 """Checks the changelog topic: its bounds, our rights, and settings that an operator changed.
 
-A compacted topic refuses records without a key, and a lowered size limit refuses whole batches.
-The records themselves are not at fault then. A search for a bad record would cost one transaction
-for each record, so the process ends instead.
+A compacted topic refuses records without a key, and a lowered size limit refuses whole batches, on
+an output, too. The records themselves are not at fault then. A search for a bad record would cost
+one transaction for each record, or find none and never end. So the process ends instead.
 """
 
 from collections.abc import Mapping
@@ -56,29 +56,29 @@ def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
     return [Problem("index.changelog", got, cure, warning=True)]
 
 
-def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
-    """End the process if the changelog's settings are why it refuses records.
+def refuse_changed(config: Config, admin: AdminClient, limits: Mapping[str, int]) -> None:
+    """End the process if a topic's settings are why it refuses records.
 
-    Without an answer it does not end. *limit* is the largest record that was accepted at the start.
-    Raises `ConfigError`, or `Temporary` if the next start can work with the settings.
+    Without an answer it does not end. *limits* has the largest record that the changelog and each
+    output accepted at the start. Raises `ConfigError`, or `Temporary` if the next start can work
+    with the settings.
     """
-    settings: dict[str, str] = {}
-    with suppress(LogError):
-        settings = settings_of(admin, config.changelog_topic, POLICY_SECONDS)
-    if not settings:
-        return
-    changelog = Topic(0, settings)
-    if problems := problems_of_changelog(config, changelog, 0):
-        raise ConfigError(problems)
-    if changelog.message_bytes < limit:
-        name = config.changelog_topic
-        raise Temporary(
-            f"index.changelog: topic {name!r} has {MESSAGE_LIMIT}={changelog.message_bytes} now, "
-            f"and had {limit}: it refuses larger batches of records\n"
-            f"    ways out: kafka-configs.sh --alter --topic {name} --add-config "
-            f"{MESSAGE_LIMIT}={limit}; or start again: batches are then smaller, and a document "
-            "whose record is larger becomes a dead letter"
-        )
+    for name, limit in limits.items():
+        settings: dict[str, str] = {}
+        with suppress(LogError):
+            settings = settings_of(admin, name, POLICY_SECONDS)
+        topic = Topic(0, settings)
+        ours = settings and name == config.changelog_topic
+        if ours and (problems := problems_of_changelog(config, topic, 0)):
+            raise ConfigError(problems)
+        if settings and topic.message_bytes < limit:
+            raise Temporary(
+                f"topic {name!r} has {MESSAGE_LIMIT}={topic.message_bytes} now, and had {limit}: "
+                f"it refuses larger batches of records\n"
+                f"    ways out: kafka-configs.sh --alter --topic {name} --add-config "
+                f"{MESSAGE_LIMIT}={limit}; or start again: batches are then smaller, and a larger "
+                "record, or a document whose record of the changelog is larger, is a dead letter"
+            )
 
 
 class ChangelogWatch:

@@ -53,7 +53,7 @@ class Brokers:
 def test_what_makes_the_changelog_refuse_records_ends_the_process_by_its_name(changed, code, words):
     """Its documents were blamed one by one: dead letters, two hours long."""
     with pytest.raises(Stop) as stop:
-        refuse_changed(CONFIG, Brokers(GOOD | changed), LIMIT)  # type: ignore[arg-type]
+        refuse_changed(CONFIG, Brokers(GOOD | changed), {NAME: LIMIT})  # type: ignore[arg-type]
     said = str(stop.value)
     assert stop.value.exit_code == code
     assert words in said
@@ -62,7 +62,16 @@ def test_what_makes_the_changelog_refuse_records_ends_the_process_by_its_name(ch
 
 @pytest.mark.parametrize("settings", [GOOD, None], ids=["all is well", "no answer"])
 def test_a_changelog_that_is_as_it_was_ends_nothing(settings):
-    refuse_changed(CONFIG, Brokers(settings), LIMIT)  # type: ignore[arg-type]
+    refuse_changed(CONFIG, Brokers(settings), {NAME: LIMIT, "out": LIMIT})  # type: ignore[arg-type]
+
+
+def test_a_limit_of_an_output_that_was_lowered_ends_the_process_for_a_moment():
+    """With a backlog, larger and smaller batches were blamed in turn, and nothing was committed."""
+    brokers: Any = Brokers({"cleanup.policy": "compact", "max.message.bytes": "20000"})
+    with pytest.raises(Stop) as stop:
+        refuse_changed(CONFIG, brokers, {"out": LIMIT})
+    assert stop.value.exit_code == ExitCode.TEMPORARY
+    assert "'out' has max.message.bytes=20000 now, and had 1000000: it refuses" in str(stop.value)
 
 
 def test_settings_that_let_brokers_delete_are_said_once_while_it_works_and_so_is_their_end():
