@@ -73,7 +73,8 @@ Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.
 Exit codes: 0 ok, 1 a check failed (check, evaluate, bench) or a record stays
             (release, replay), 64 usage, 65 broken input line, 70 bug, 75 try again later,
             76 another process took over, 78 configuration or index mismatch,
-            130 and 143 a verb over files was ended by Ctrl-C or SIGTERM; its outputs are unchanged,
+            129, 130 and 143 a verb over files was ended by a closed terminal, Ctrl-C or SIGTERM;
+            its outputs are unchanged,
             141 the reader of standard output has gone
 """
 

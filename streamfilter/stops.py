@@ -28,6 +28,8 @@ class ExitCode(IntEnum):
     """Another process owns the task now."""
     CONFIG = 78
     """Wrong configuration, or an index that does not belong to it."""
+    HUNG_UP = 129
+    """The terminal was closed before the outputs were complete: 128 + SIGHUP."""
     INTERRUPTED = 130
     """Ctrl-C ended work on files before the outputs were complete: 128 + SIGINT, as in shells."""
     UNREAD = 141

@@ -6,10 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO, cast
 
 import click
 
@@ -265,13 +265,31 @@ def bytes_of(path: str) -> bytes:
 Advanced = Callable[[int], None]  # called with the amount done since its last call
 
 
+class _Terminal:
+    """A terminal that may be closed while something is shown: the work does not end for that."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.isatty = stream.isatty
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
 @contextmanager
 def progress(label: str, length: int) -> Iterator[Advanced]:
     """Show a bar of *length* on standard error, if that is a terminal."""
     if not length or not sys.stderr.isatty():
         yield lambda _: None
         return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+    shown = cast(TextIO, _Terminal(sys.stderr))
+    with click.progressbar(length=length, label=label, file=shown) as bar:
         yield bar.update
 
 

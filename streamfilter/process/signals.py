@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: a handler sets a flag, and the work checks it at known places.
+"""SIGTERM, Ctrl-C and a closed terminal: a handler sets a flag, which the work checks in places.
 
 A handler that raises does so at any instruction, also inside a library's callback or destructor.
 There the exception is swallowed, and an interrupted filter would continue and publish. So the
@@ -22,7 +22,11 @@ from typing import Any
 
 from streamfilter.stops import ExitCode, Stop
 
-SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
+SIGNALS = {
+    signal.SIGHUP: ExitCode.HUNG_UP,
+    signal.SIGINT: ExitCode.INTERRUPTED,
+    signal.SIGTERM: ExitCode.TERMINATED,
+}
 READ_BYTES = 64
 
 
@@ -42,25 +46,27 @@ class Interruption:
     def listening(
         self, *, again: Callable[[int, Any], Any] | signal.Handlers | None = signal.SIG_DFL
     ) -> Iterator[None]:
-        """Set the flag on SIGINT and SIGTERM inside the block.
+        """Set the flag on a signal of `SIGNALS` inside the block.
 
         A second signal is handled by *again*. By default it ends the process at once, and an
         ignored signal stays ignored, because a shell ignores SIGINT for background jobs. A caller
-        that passes *again* runs until it is stopped, so ignored signals are handled too. With None
-        a second signal is handled like the first.
+        that passes *again* runs until it is stopped, so ignored signals are handled too. Only an
+        ignored SIGHUP stays ignored then: `nohup` asks for that. With None a second signal is
+        handled like the first.
         """
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread may set handlers
             return
         before = {number: signal.getsignal(number) for number in SIGNALS}
-        endless = again is not signal.SIG_DFL
-        heeded = [each for each in SIGNALS if endless or before[each] is not signal.SIG_IGN]
+        anyway = set(SIGNALS) - {signal.SIGHUP} if again is not signal.SIG_DFL else set()
+        heeded = [each for each in SIGNALS if each in anyway or before[each] != signal.SIG_IGN]
         self._forget()
 
         def note(number: int, _: FrameType | None) -> None:
             self._heard = number
             for each in heeded if again is not None else ():
-                signal.signal(each, again)
+                # A closed terminal is reported twice: by the kernel and by the shell.
+                signal.signal(each, signal.SIG_IGN if each is signal.SIGHUP else again)
 
         try:
             with self._piped():

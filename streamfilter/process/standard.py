@@ -5,6 +5,7 @@ would then write into a table of the index. If a reader of standard output has g
 interpreter's last flush fails and changes the exit code to 120.
 """
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -42,6 +43,8 @@ def answer(text: str) -> None:
     try:
         click.echo(visible(text))
     except OSError as error:
+        if error.errno == errno.EIO:  # a terminal that was closed, which is no pipe
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
         if not no_room(error):
             raise
         raise NoRoom(

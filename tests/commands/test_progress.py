@@ -1,10 +1,13 @@
 """Verbs that take long show on a terminal how far they have come, and nowhere else."""
 
+import errno
+import io
 import json
 
 import pytest
 
-from streamfilter import Deduplicator, cli
+from streamfilter import Deduplicator, cli, stops
+from streamfilter.commands import options
 from tests.support.machine.terminal import in_terminal
 
 
@@ -33,3 +36,23 @@ def test_a_terminal_sees_how_far_a_verb_has_come(tmp_path, capsys):
         assert seen.code == 0, seen.plain
         assert f"{label}  [" in seen.plain
         assert "100%" in seen.plain
+
+
+class Closed(io.StringIO):
+    """A terminal that was closed while it was written to."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_terminal_that_is_closed_ends_no_verb_as_a_bug(monkeypatch):
+    """The bar could not be drawn, and the work ended with 70 and a traceback."""
+    monkeypatch.setattr("sys.stderr", Closed())
+    with options.progress("filtering", 3) as advanced:
+        for _ in range(3):
+            advanced(1)
+    monkeypatch.setattr("sys.stdout", Closed())
+    assert cli.main(["init", "--reference"]) == stops.ExitCode.UNREAD

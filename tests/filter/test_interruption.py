@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM in work over files: no output appears, even if exceptions are swallowed."""
+"""Ctrl-C, SIGTERM and a closed terminal in work over files: no output appears.
+
+Not even where exceptions are swallowed.
+"""
 
 import gc
 import os
@@ -17,7 +20,7 @@ from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 
 TIMEOUT_SECONDS = 240
-SENT = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+SENT = [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 
 def waiting(desk: Desk, *arguments: str) -> subprocess.Popen[bytes]:
@@ -93,6 +96,14 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
     assert (done.returncode, done.stdout) == (-signal.SIGINT, b"noted\n")
 
 
+def test_a_closed_terminal_is_reported_twice_and_the_work_comes_to_its_end_all_the_same() -> None:
+    """The kernel reports it, and then the shell; a second Ctrl-C would end the process at once."""
+    with INTERRUPTION.listening():
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert INTERRUPTION.is_set()
+
+
 def test_a_service_notes_every_signal_and_another_thread_can_hear_of_it() -> None:
     wish = Interruption()
     with wish.listening(again=None):
@@ -157,6 +168,18 @@ def test_an_ignored_signal_stays_ignored() -> None:
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("again", [signal.SIG_DFL, None, signal.default_int_handler])
+def test_what_nohup_started_goes_on_without_a_terminal(again: object) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    told = Interruption()
+    try:
+        with told.listening(again=again):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not told.wait(0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("again", [None, signal.default_int_handler])
