@@ -71,6 +71,13 @@ _DIRECTORY_OR_CHANGELOG = (
     "if the changelog is right, remove the directory, and it is restored",
     "if the directory is right, bring the changelog back from a backup",
 )
+_NO_CHANGELOG = (
+    "set kafka.group and index.changelog as they were",
+    "to go on under another kafka.group, set input.take_over to the old one, and index.path to a "
+    "new directory",
+    "bring the changelog back from a backup",
+    BEGIN_ANEW,
+)
 
 
 class Beginning(Struct, frozen=True):
@@ -95,14 +102,18 @@ def refuse_lost_changelog(names: Names, committed: Positions) -> None:
 
 
 def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty: bool) -> None:
-    """Stop if the index has applied a record that the changelog does not hold."""
+    """Stop if the index has applied a record that the changelog does not hold.
+
+    From an *empty* changelog the index could not be restored.
+    """
     offset = progress.changelog_offset
     if offset >= bounds.end or (empty and offset >= 0):
+        renamed = "kafka.group or index.changelog was changed, " if empty else ""
         raise Refusal(
             f"the index in {names.where} has applied {names.changelog} up to offset {offset}, "
-            f"which ends at {bounds.end}: the changelog was truncated or recreated, or the "
-            "directory comes from elsewhere",
-            *_DIRECTORY_OR_CHANGELOG,
+            f"which ends at {bounds.end}: {renamed}the changelog was truncated or recreated, or "
+            "the directory comes from elsewhere",
+            *(_NO_CHANGELOG if empty else _DIRECTORY_OR_CHANGELOG),
         )
 
 
@@ -318,15 +329,16 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
     """Return warnings; raise `Refusal` if the positions belong to a topic's predecessor."""
     if not remembered or not present or remembered == present:
         return []
+    renamed = "" if names.inputs.several else ", or input.topic was changed"
     what = (
-        f"{names.topic} was recreated since the group {names.group} last committed (its topic id "
-        f"was {remembered}, and is {present})"
+        f"{names.topic} was recreated since the group {names.group} last committed{renamed} (its "
+        f"topic id was {remembered}, and is {present})"
     )
     if accept:
         return [f"{what}; going on at the old positions, as accepted"]
     raise Refusal(
         f"{what}: the positions and the index speak of records that are no longer there",
-        *names.without,
+        *(names.without or ("if it was changed, set it back, or list both in input.topics",)),
         BEGIN_ANEW,
         "continue with `streamfilter run --accept-positions`, if the same records are back at the "
         "same offsets, or those before the old positions need no verdict",

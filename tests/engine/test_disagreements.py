@@ -33,8 +33,11 @@ def test_an_index_that_has_applied_what_the_changelog_does_not_hold_is_refused()
     refuse_future(NAMES, at(9), Watermarks(0, 10), empty=False)
     refuse_future(NAMES, at(-1), Watermarks(0, 0), empty=True)
     for offset, end, empty in [(10, 10, False), (0, 5, True)]:
-        with pytest.raises(Refusal, match="truncated or recreated"):
+        with pytest.raises(Refusal, match="truncated or recreated") as said:
             refuse_future(NAMES, at(offset), Watermarks(0, end), empty=empty)
+        # Of an empty changelog a removed directory would not be restored, but begun anew.
+        assert ("remove the directory" in str(said.value)) is not empty
+        assert ("set kafka.group and index.changelog as they were" in str(said.value)) is empty
 
 
 @pytest.mark.parametrize(
@@ -54,8 +57,11 @@ def test_an_input_with_another_id_is_refused_unless_accepted(remembered, present
     if not recreated:
         assert refuse_other_input(NAMES, remembered, present, accept=False) == []
         return
-    with pytest.raises(Refusal, match=r"in was recreated since .* \(its topic id was a, and is b"):
+    with pytest.raises(
+        Refusal, match=r"in was recreated since .* \(its topic id was a, and is b"
+    ) as no:
         refuse_other_input(NAMES, remembered, present, accept=False)
+    assert "if it was changed, set it back" in str(no.value)
 
 
 def test_a_recreated_topic_of_several_may_be_left_out():
@@ -69,7 +75,7 @@ def test_a_recreated_topic_of_several_may_be_left_out():
             refuse(names)
         with pytest.raises(Refusal) as one:
             refuse(NAMES)
-        assert "input.topics" not in str(one.value)
+        assert "leave this one out" not in str(one.value)
 
 
 def start_of(partitions: int, table: InputTable = ONE_TOPIC) -> tuple[TaskStart, Any]:

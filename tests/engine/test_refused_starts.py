@@ -57,7 +57,7 @@ def another_bucket_cap_and_no_directory(world: World) -> None:
     ("change", "words"),
     [
         (lost_changelog, ["changelog/0 is empty or missing", "`streamfilter reset --yes`"]),
-        (recreated_changelog, ["truncated or recreated", "bring the changelog back"]),
+        (recreated_changelog, ["kafka.group or index.changelog was changed", "input.take_over"]),
         (shortened_changelog, ["truncated or recreated", "remove the directory"]),
         (changelog_of_another_index, ["belongs to another changelog", "name the right directory"]),
         (changelog_without_its_beginning, ["its first records were deleted", "directory is whole"]),
