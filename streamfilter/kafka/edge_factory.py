@@ -21,7 +21,7 @@ from streamfilter.kafka.brokers.cluster_topics import range_bytes
 from streamfilter.kafka.brokers.partition_counts import SecondTopic
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.errors import classify, translated
-from streamfilter.kafka.task_factory import TaskFactory, joined, reach_of, watching
+from streamfilter.kafka.task_factory import TaskFactory, joined
 from streamfilter.process.health import instance
 from streamfilter.stops import Temporary
 from streamfilter.tasks.service import Service
@@ -119,14 +119,16 @@ def edge_service(factory: TaskFactory, *, accept_positions: bool) -> Service:
 
     largest = range_bytes(config, factory.topics)
     signer = KafkaSigner(config.sketches_topic, producer, largest)
+    watches = factory.watches()
     return Service(
         membership,
         lambda number, index: _edge(factory, membership, signer, accept=accept_positions),
         observer,
         factory.clock,
         latency=config.batch.latency.total_seconds(),
-        look=watching(factory),
-        away=reach_of(config, statistics).detail,
+        look=watches.look,
+        away=watches.reach.detail,
+        hindered=watches.weak.__str__,
     )
 
 

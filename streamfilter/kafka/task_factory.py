@@ -31,7 +31,7 @@ from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.messages.forwarding import Destinations, Forwarder, Style
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.parts import BatchLimits, Parts
-from streamfilter.engine.ports import Changelog, Clock, Layout, Member, RecordSource, Sink
+from streamfilter.engine.ports import Changelog, Clock, Member, RecordSource, Sink
 from streamfilter.engine.start_checks import Names, refuse_lost_changelog
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.directory.identity import Identity
@@ -43,11 +43,10 @@ from streamfilter.kafka.brokers import topic_creation, topics
 from streamfilter.kafka.brokers.changelog_topic import refuse_changed
 from streamfilter.kafka.brokers.cluster_topics import range_bytes
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts, SecondTopic, TaskTopics
-from streamfilter.kafka.brokers.topic_watch import TopicsWatch, refuse_stranded
 from streamfilter.kafka.brokers.topics import MESSAGE_BYTES, Topics
+from streamfilter.kafka.brokers.watches import Watches
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.errors import kafka_errors, stops
-from streamfilter.kafka.connection.unreachable import Reach
 from streamfilter.kafka.ports.changelog import KafkaChangelog
 from streamfilter.kafka.ports.membership import GroupMembership
 from streamfilter.kafka.ports.sink import KafkaSink
@@ -55,7 +54,6 @@ from streamfilter.kafka.ports.source import KafkaSource
 from streamfilter.kafka.ports.unowned_partitions import UnownedPartitions
 from streamfilter.kafka.predecessor import TakeOver
 from streamfilter.matching.batch import Rules
-from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.quality.live.audit import Rates
 from streamfilter.tasks.index_backups import BackupObserver, IndexBackups
 from streamfilter.tasks.plan import Plan
@@ -117,6 +115,7 @@ class TaskFactory(Struct, frozen=True):
         config, tasks = self.config, range(self.tasks)
         cold = config.index.standby == "cold" or bool(self.seeds)
         membership = joined(self, config.kafka.group, config.changelog_topic, self.tasks)
+        watches = self.watches()
         return Service(
             membership,
             lambda number, index: self._task(
@@ -131,8 +130,15 @@ class TaskFactory(Struct, frozen=True):
             latency=config.batch.latency.total_seconds(),
             standbys=None if cold else Standbys(tasks, self._standby),
             tasks=len(tasks),
-            look=watching(self),
-            away=reach_of(config, self.observer.process.statistics).detail,
+            look=watches.look,
+            away=watches.reach.detail,
+            hindered=watches.weak.__str__,
+        )
+
+    def watches(self) -> Watches:
+        """Return what the process watches beside its tasks."""
+        return Watches(
+            self.config, self.admin, self.partitions, self.clock, self.observer, self.input_id
         )
 
     def _standby(self, number: int) -> Standby:
@@ -359,33 +365,11 @@ def _bounds(config: Config, share: int) -> BatchLimits:
     )
 
 
-def reach_of(config: Config, statistics: Statistics) -> Reach:
-    """Return what tells why no broker is reachable."""
-    return Reach(config, lambda: statistics.away_since)
-
-
 def note_dropped(observer: Observer, reason: str, message: str) -> None:
     """Count a sketch range that a judge does not use, and log what an operator has to look at."""
     observer.metrics.count("sketch_ranges_dropped_total", reason)
     if message:
         observer.loudly(f"a sketch range is not used: {message}")
-
-
-def watching(factory: TaskFactory) -> Callable[[], Layout]:
-    """Return what the service calls once a turn: it watches topics and clients."""
-    config, statistics = factory.config, factory.observer.process.statistics
-    watch = TopicsWatch(config, factory.admin, factory.partitions, factory.clock)
-    if factory.input_id:
-        watch.expect(config.input.topic, factory.input_id)
-    settings = ChangelogWatch(config, factory.admin, factory.clock, factory.observer)
-
-    def look() -> Layout:
-        watch.look()
-        settings.look()
-        refuse_stranded(statistics)
-        return factory.partitions.layout
-
-    return look
 
 
 def joined(factory: TaskFactory, group: str, topic: str, partitions: int) -> GroupMembership:

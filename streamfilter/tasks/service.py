@@ -103,12 +103,13 @@ class Service:
         look: Callable[[], Layout | None] = lambda: None,
         away: Callable[[], str] = lambda: "",
     ) -> None:
+        hindered: Callable[[], str] = lambda: "",
         """Begin with no task.
 
         *new_job* makes a task's job by its number, with the open index of its standby if any.
         *latency* is the longest wait for a batch in seconds, for all *tasks* together. *look* is
         called once a turn; it returns the topics' numbers of partitions if known, and may end the
-        process. *away* returns why no broker is reachable.
+        process. *away* returns why no broker is reachable, and *hindered* what else hinders it.
         """
         self._membership, self._new_job = membership, new_job
         self._observer, self._clock = observer, clock
@@ -120,7 +121,7 @@ class Service:
         self._rebuilt: set[int] = set()
         self._wait = STANDBY_SECONDS
         self._polled_at = clock.monotonic()
-        self._away = away
+        self._away, self._hindered = away, hindered
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Work until *stopping*, then finish the batch and leave the group, or raise `Stop`."""
@@ -262,7 +263,8 @@ class Service:
         doing = doing or [self._standbys.doing]
         if away := self._away():
             doing.append((State.UNREACHABLE, away))
-        return max(doing, key=lambda each: _WORRY.index(each[0]))
+        state, reason = max(doing, key=lambda each: _WORRY.index(each[0]))
+        return state, "; ".join(filter(None, (reason, self._hindered())))
 
     def close(self) -> None:
         """Close every task, then leave the group: the next owner must find them closed."""

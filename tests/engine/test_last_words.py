@@ -16,6 +16,7 @@ from streamfilter.kafka import service_start
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
 from streamfilter.kafka.brokers.topic_watch import ASK_SECONDS, TopicsWatch
 from streamfilter.kafka.brokers.topics import Topic, outputs_of
+from streamfilter.kafka.brokers.weak_partitions import WeakPartitions
 from streamfilter.kafka.connection import one_shot_calls
 from streamfilter.process.health import State
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
@@ -35,6 +36,9 @@ class Brokers:
         self.partitions = 2
         self.gone: set[str] = set()
 
+    def poll(self, _: float) -> int:
+        return 0
+
     def describe_topics(self, wanted: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
         return {topic: self._answer(topic) for topic in wanted.topic_names}
 
@@ -44,8 +48,23 @@ class Brokers:
             answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
         else:
             id_ = self.ids.get(topic, "first")
-            answer.set_result(SimpleNamespace(topic_id=id_, partitions=[None] * self.partitions))
+            partitions = [partition(number) for number in range(self.partitions)]
+            answer.set_result(SimpleNamespace(topic_id=id_, partitions=partitions))
         return answer
+
+    def describe_configs(self, wanted: Any) -> dict[Any, Future[Any]]:
+        return {}
+
+
+def partition(number: int, *, leader: str | None = "a", in_sync: int = 3) -> Any:
+    return SimpleNamespace(id=number, leader=leader, replicas=[*"abc"], isr=[*"abc"[:in_sync]])
+
+
+def watching(config: Config, partitions: PartitionCounts) -> tuple[Brokers, FakeClock, TopicsWatch]:
+    brokers, clock = Brokers(), FakeClock()
+    admin: Any = brokers
+    weak = WeakPartitions(admin, (), lambda _: None)
+    return brokers, clock, TopicsWatch(config, admin, partitions, clock, weak)
 
 
 def counted(config: Config = CONFIG) -> PartitionCounts:
@@ -55,9 +74,7 @@ def counted(config: Config = CONFIG) -> PartitionCounts:
 
 def looked(change: Any, config: Config = CONFIG, code: ExitCode = ExitCode.CONFIG) -> str:
     """Watch, then let *change* happen; return how the process ends."""
-    brokers, clock, partitions = Brokers(), FakeClock(), counted(config)
-    admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
-    watch = TopicsWatch(config, admin, partitions, clock)
+    brokers, clock, watch = watching(config, counted(config))
     watch.look()
     watch.look()
     change(brokers)
@@ -100,9 +117,8 @@ def test_a_deleted_topic_of_sketches_ends_a_process_for_a_moment_only() -> None:
 
 
 def test_partitions_are_counted_and_an_old_answer_takes_none_away(caplog):
-    brokers, clock, partitions = Brokers(), FakeClock(), counted()
-    admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
-    watch = TopicsWatch(CONFIG, admin, partitions, clock)
+    partitions = counted()
+    brokers, clock, watch = watching(CONFIG, partitions)
     for brokers.partitions in (3, 2, 2):
         clock.sleep(ASK_SECONDS)
         watch.look()
@@ -129,10 +145,10 @@ def test_new_partitions_of_an_output_are_used_at_once(caplog) -> None:
 
 def test_partitions_that_a_start_heard_of_first_are_reported_all_the_same() -> None:
     """With an index for each they were read by nothing, without a word, until the next start."""
-    brokers, clock, partitions = Brokers(), FakeClock(), counted(APART)
-    admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
-    watch = TopicsWatch(APART, admin, partitions, clock)
+    partitions = counted(APART)
+    brokers, _, watch = watching(APART, partitions)
     brokers.partitions = 3
+    admin: Any = brokers
     partitions.ask(admin)
     watch.look()
     with pytest.raises(Stop, match="documents' has 3 partitions now, 1 of them new"):

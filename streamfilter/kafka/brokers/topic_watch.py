@@ -4,7 +4,8 @@ librdkafka reports a deleted topic late or not at all. A consumer of it is silen
 into it aborts repeatedly, and new partitions are only a log line. So this module asks the brokers
 every `ASK_SECONDS`. It reads an answer once it is there, and so never blocks the loop.
 
-New partitions are counted (`partition_counts.py`), and the tasks restart with them. With an index
+New partitions are counted (`partition_counts.py`), and the tasks restart with them. Those that
+cannot be used now are named (`weak_partitions.py`). With an index
 for each partition (`index.scope: partition`), an operator must act first, and the process ends.
 
 `refuse_stranded` ends the process if a client has lost the addresses of all brokers.
@@ -25,6 +26,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Clock
 from streamfilter.kafka.brokers.partition_counts import PartitionCounts
 from streamfilter.kafka.brokers.topics import widening
+from streamfilter.kafka.brokers.weak_partitions import WeakPartitions
 from streamfilter.kafka.connection.clients import logger
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.stops import ExitCode, Stop, Temporary
@@ -41,9 +43,14 @@ class TopicsWatch:
     """Ends the process if a topic was deleted or recreated; counts the partitions."""
 
     def __init__(
-        self, config: Config, admin: AdminClient, partitions: PartitionCounts, clock: Clock
+        self,
+        config: Config,
+        admin: AdminClient,
+        partitions: PartitionCounts,
+        clock: Clock,
+        weak: WeakPartitions,
     ) -> None:
-        self._named, self._partitions = config.topics, partitions
+        self._named, self._partitions, self._weak = config.topics, partitions, weak
         self._input, self._changelog = config.input, config.changelog_topic
         self._cluster = [*config.cluster_topics.values()]
         self._spare = config.sketches_topic if self._cluster else None
@@ -82,6 +89,7 @@ class TopicsWatch:
             wanted = TopicCollection(sorted(set(self._roles.values())))
             # `describe_topics` never creates a topic, even if the brokers allow it.
             self._answers = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
+            self._weak.ask()
 
     def _take_up(self) -> None:
         """Let the tasks read new topics that fit ``input.topics``."""
@@ -109,7 +117,9 @@ class TopicsWatch:
                     self._count_missing(role, topic)
             else:
                 self._missing.pop(topic, None)
+                self._weak.hear(topic, found.partitions)
                 self._compare(role, topic, found)
+        self._weak.settle(self._roles.values())
 
     def _count_missing(self, role: str, topic: str) -> None:
         self._missing[topic] = self._missing.get(topic, 0) + 1
