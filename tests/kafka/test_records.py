@@ -6,9 +6,10 @@ import re
 from collections import Counter
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.messages.forwarding import size_of
 from streamfilter.model import Record
 from streamfilter.process.health import State
 from streamfilter.stops import Stop
@@ -95,7 +96,7 @@ def test_what_the_outputs_cannot_take_is_a_reference_and_never_blocks(stage: Sta
         stage.bootstrap, dict.fromkeys(small.values(), 1), config={"max.message.bytes": "2000"}
     )
     rng = random.Random(SEED)
-    fits, wide = story(rng, 200), story(rng, 600)
+    fits, wide = story(rng, 250), story(rng, 600)
     stage.produce([document("a", fits), document("b", fits), document("c", wide, key=b"c")])
     stage.produce([document(f"n{n}", story(rng, 150)) for n in range(30)])
     stage.unique, stage.duplicates, stage.dead_letter = small.values()
@@ -108,6 +109,26 @@ def test_what_the_outputs_cannot_take_is_a_reference_and_never_blocks(stage: Sta
     (letter,) = outputs["dead_letter"]
     assert (letter.key, letter.value, code(letter)) == (b"c", None, "too_large")
     assert int(header(letter, "__streamfilter.error.value_bytes") or 0) > 2_000
+
+
+@pytest.mark.parametrize("names", ["a" * 40, "\u00e9" * 20], ids=["ascii", "accents"])
+def test_the_size_of_a_record_is_that_by_which_brokers_refuse_it(stage: Stage, names: str) -> None:
+    """A record with many headers was a dead letter, and 13 kB smaller than what an output takes."""
+    topic, most = f"{stage.unique}.{len(names)}", 20_000
+    create_topics(stage.bootstrap, {topic: 1}, config={"max.message.bytes": str(most)})
+    headers = tuple((f"{names}{n}", b"v" * n) for n in range(100))
+    room = most - size_of(b"key", None, headers)
+    value = b"x" * (room - 2)  # its length takes two bytes more than that of no value
+    assert size_of(b"key", value, headers) == most
+    said = list[object]()
+    producer = Producer({"bootstrap.servers": stage.bootstrap, "message.max.bytes": 1_000_000})
+    for more in (b"", b"12345"):
+        producer.produce(
+            topic, value + more, b"key", headers=[*headers],
+            on_delivery=lambda error, _: said.append(error and error.code()),
+        )  # fmt: skip
+        producer.flush(60)
+    assert said == [None, KafkaError.MSG_SIZE_TOO_LARGE]
 
 
 def test_too_many_dead_letters_stop_the_intake_and_say_so(caplog):

@@ -44,7 +44,7 @@ from streamfilter.similarity.columns import I64
 from streamfilter.stops import ExitCode, Stop
 
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
-HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
+ALONE_OVERHEAD = 61 + 8  # the first record's fields without key, value and headers: at most 8 bytes
 
 
 class Destinations(Struct, frozen=True):
@@ -78,12 +78,23 @@ class Style(Struct, frozen=True):
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Return an upper bound of a record's bytes, alone in an uncompressed batch."""
-    total = BATCH_OVERHEAD + len(key or b"") + len(value or b"")
+    """Return the bytes of a record, alone in an uncompressed batch: brokers compare them.
+
+    It is exact up to four bytes: a record as large as the input accepts fits an output like it.
+    """
+    total = ALONE_OVERHEAD + _length_bytes(len(headers))
+    for length in (len(key or b""), len(value or b"")):
+        total += _length_bytes(length) + length
     for name, content in headers:
-        # A character has at most four bytes in UTF-8; names are short, so this bound will do.
-        total += HEADER_OVERHEAD + 4 * len(name) + len(content or b"")
+        n = len(name) if name.isascii() else len(name.encode())
+        v = 0 if content is None else len(content)
+        total += n + v + (2 if n < 64 and v < 64 else _length_bytes(n) + _length_bytes(v))
     return total
+
+
+def _length_bytes(length: int) -> int:
+    """Return how many bytes a *length* takes: Kafka writes it doubled, seven bits in a byte."""
+    return max(1, ((2 * length).bit_length() + 6) // 7)
 
 
 class Forwarder:
