@@ -17,6 +17,7 @@ from streamfilter.engine.clock_and_worker import bounded
 from streamfilter.engine.ports import (
     Abortable,
     Blame,
+    InputLost,
     LogError,
     Member,
     OutcomeUnknown,
@@ -237,6 +238,8 @@ class KafkaSink:
             return
         except RecordsRefused as error:  # the client itself found it too large
             raise RecordsRefused(str(error), self._deliveries.blame_last(str(error))) from error
+        except InputLost as error:  # an output was made anew with fewer partitions: `TopicsWatch`
+            raise Abortable(str(error)) from error  # will end the process, and says what to do
         except OutcomeUnknown as error:
             if not is_closed_transaction(error):
                 raise

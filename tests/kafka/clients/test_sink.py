@@ -9,7 +9,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streamfilter.engine.batches.inputs import Inputs
-from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, RecordsRefused, Retriable
+from streamfilter.engine.ports import (
+    Abortable,
+    Denied,
+    OutcomeUnknown,
+    Outgoing,
+    RecordsRefused,
+    Retriable,
+)
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.ports.sink import INIT_SECONDS, KafkaSink
 
@@ -200,3 +207,17 @@ def test_who_may_produce_no_more_says_why_the_transaction_had_failed(full, code,
     sink = begun(type("Failed", (FailedProducer,), {"full": full, "code": code}))
     with pytest.raises(raised, match="not for you"):
         sink.produce_changelog([b"document", b"batch"])
+
+
+class SmallerTopic(Delivering):
+    """Its output was made anew with fewer partitions."""
+
+    def produce(self, *_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, "Unknown partition"))
+
+
+def test_an_output_that_was_made_anew_with_fewer_partitions_costs_a_transaction():
+    """It ended with 78 and no way out, before `TopicsWatch` could say what had happened."""
+    sink = begun(SmallerTopic)
+    with pytest.raises(Abortable, match="producing to out: _UNKNOWN_PARTITION"):
+        sink.produce([Outgoing("out", 2, None, b"document")])
