@@ -60,6 +60,14 @@ class Denied(LogError):
     """The broker denies the request: an ACL or a credential is missing."""
 
 
+class Unfit(LogError):
+    """The brokers do not take a setting of this process."""
+
+
+class Unlike(LogError):
+    """The group has members with another setting than this process. They may end."""
+
+
 class InputLost(LogError):
     """The input does not hold the requested offset: retention removed it, or it was recreated."""
 
@@ -85,7 +93,12 @@ def as_stop(error: LogError) -> Stop:
     if isinstance(error, ProducerFenced):
         return Fenced(f"{error}; another process has our place")
     if isinstance(error, InputLost):
+        cure = "start again: a start names what is gone, and the ways out"
+        return Stop(f"{error}\n    cure: {cure}", exit_code=ExitCode.CONFIG)
+    if isinstance(error, Unfit):
         return Stop(str(error), exit_code=ExitCode.CONFIG)
+    if isinstance(error, Unlike):
+        return Temporary(str(error))
     return Stop(str(error))
 
 

@@ -22,6 +22,7 @@ from streamfilter.engine.ports import (
     Moves,
     ProducerFenced,
     Retriable,
+    Unfit,
     as_stop,
     without_frames,
 )
@@ -102,8 +103,8 @@ class Service:
         tasks: int = 1,
         look: Callable[[], Layout | None] = lambda: None,
         away: Callable[[], str] = lambda: "",
-    ) -> None:
         hindered: Callable[[], str] = lambda: "",
+    ) -> None:
         """Begin with no task.
 
         *new_job* makes a task's job by its number, with the open index of its standby if any.
@@ -282,7 +283,7 @@ def _stops() -> Iterator[None]:
     """Turn errors that a task cannot handle into the end of the process."""
     try:
         yield
-    except (Denied, InputLost) as error:
+    except (Denied, InputLost, Unfit) as error:
         raise as_stop(error) from error
     except IndexDamaged:
         raise  # the index can be restored

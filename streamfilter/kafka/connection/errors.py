@@ -23,6 +23,8 @@ from streamfilter.engine.ports import (
     ProducerFenced,
     RecordsRefused,
     Retriable,
+    Unfit,
+    Unlike,
     as_stop,
 )
 
@@ -55,6 +57,19 @@ INPUT_LOST = _codes(
     _AUTO_OFFSET_RESET OFFSET_OUT_OF_RANGE _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_OR_PART
     """
 )
+UNFIT = {
+    KafkaError.INVALID_SESSION_TIMEOUT: "kafka.session_timeout must lie between the brokers' "
+    "group.min.session.timeout.ms and group.max.session.timeout.ms; 10s is the default",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction_timeout to the brokers' "
+    "transaction.max.timeout.ms, or raise that; 10s is the default",
+}
+"""Codes with which brokers refuse a setting, whatever is tried, with the cure."""
+UNLIKE = {
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "a live process of the group has another "
+    "partition.assignment.strategy (kafka.consumer): give all the same, and stop those with the "
+    "old one",
+}
+"""Codes with which a group refuses a setting that differs from its members', with the cure."""
 AGAIN = _codes(
     """
     _TIMED_OUT _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _WAIT_COORD _WAIT_CACHE _RETRY
@@ -88,6 +103,10 @@ def classify(error: KafkaError) -> type[LogError]:
         return Denied
     if is_replaced_member(error) and not error.txn_requires_abort():
         return ProducerFenced  # outside a transaction it ends the member, and the process
+    if code in UNFIT:
+        return Unfit
+    if code in UNLIKE:
+        return Unlike
     if error.fatal():
         return OutcomeUnknown
     if code in REFUSED:
@@ -107,6 +126,8 @@ def translated(error: KafkaError, doing: str) -> LogError:
             "; either this process was silent for longer than kafka.session_timeout, or another "
             "one has the same group.instance.id: give each its own"
         )
+    if cure := (UNFIT | UNLIKE).get(error.code()):
+        message += f"\n    cure: {cure}"
     return classify(error)(message)
 
 

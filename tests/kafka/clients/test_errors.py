@@ -11,6 +11,8 @@ from streamfilter.engine.ports import (
     ProducerFenced,
     RecordsRefused,
     Retriable,
+    Unfit,
+    Unlike,
 )
 from streamfilter.kafka.connection.errors import as_stop, classify, kafka_errors, translated
 from streamfilter.stops import ExitCode
@@ -69,6 +71,10 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         # the input is not what it was
         (KafkaError._AUTO_OFFSET_RESET, PLAIN, InputLost),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, PLAIN, InputLost),
+        # a setting that brokers refuse whatever is tried; a producer calls it fatal
+        (KafkaError.INVALID_SESSION_TIMEOUT, PLAIN, Unfit),
+        (KafkaError.INVALID_TRANSACTION_TIMEOUT, FATAL, Unfit),
+        (KafkaError.INCONSISTENT_GROUP_PROTOCOL, PLAIN, Unlike),
         # everything else: no one knows, so a new producer
         (KafkaError._CONFLICT, PLAIN, OutcomeUnknown),
         (KafkaError._STATE, PLAIN, OutcomeUnknown),
@@ -99,6 +105,22 @@ def test_a_broker_that_is_away_is_temporary_and_a_refusal_is_the_operators() -> 
     assert as_stop(Denied("x")).exit_code is ExitCode.CONFIG
     assert as_stop(ProducerFenced("x")).exit_code is ExitCode.FENCED
     assert as_stop(InputLost("x")).exit_code is ExitCode.CONFIG
+    assert "start again: a start names what is gone" in str(as_stop(InputLost("x")))
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "cure"),
+    [
+        (KafkaError.INVALID_SESSION_TIMEOUT, ExitCode.CONFIG, "kafka.session_timeout must lie"),
+        (KafkaError.INVALID_TRANSACTION_TIMEOUT, ExitCode.CONFIG, "transaction.max.timeout.ms"),
+        (KafkaError.INCONSISTENT_GROUP_PROTOCOL, ExitCode.TEMPORARY, "give all the same"),
+    ],
+)
+def test_a_setting_that_brokers_refuse_is_no_bug_and_has_a_cure(code, exit_code, cure) -> None:
+    """The process ended with 70, which is a bug and is started again for ever."""
+    stop = as_stop(translated(KafkaError(code, "told"), "joining"))
+    assert stop.exit_code is exit_code
+    assert cure in str(stop)
 
 
 def test_a_consumers_fatal_error_without_a_code_of_its_own_is_reported_by_its_words() -> None:
