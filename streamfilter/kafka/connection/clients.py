@@ -40,9 +40,12 @@ FETCH_WAIT_MS = 50
 """Fetch wait of a changelog reader (default: 500). A partition's end is reported in the response
 after the last record's, and a transaction waits for it. A standby sends its broker 20 requests a
 second."""
-FETCH_BYTES_MAX = 2 * 1024 * 1024
-"""Maximum of one fetch response (default: 50 MiB). At 50 kB/s, 50 MiB would time out after a minute
-and be requested again forever; 2 MiB take 42 s."""
+READ_TIMEOUT_MS = 30_000
+"""How long a consumer waits for a reply (default: 60,000): a leader that is frozen, or whose replies
+are lost, stops the reading for so long."""
+FETCH_BYTES_MAX = 1024 * 1024
+"""Maximum of one fetch response (default: 50 MiB). At 50 kB/s, 50 MiB would time out and be
+requested again forever; 1 MiB takes 21 s."""
 REFRESH_MS = 5_000
 """Metadata interval of the admin client (default: 300,000). A response that names no broker makes
 it forget the controller. It asks again only at the next refresh, and until then every request
@@ -128,6 +131,7 @@ def _reading_properties(config: Config, role: str) -> Properties:
     theirs = config.kafka.properties("consumer")
     for name in _OF_THE_MEMBER:
         theirs.pop(name, None)
+    theirs.setdefault("socket.timeout.ms", str(READ_TIMEOUT_MS))
     theirs.setdefault("fetch.queue.backoff.ms", str(FETCH_BACKOFF_MS))
     largest = int(theirs.get("message.max.bytes", 0))  # librdkafka: fetch.max.bytes at least this
     theirs.setdefault("fetch.max.bytes", str(max(FETCH_BYTES_MAX, largest)))
@@ -189,6 +193,7 @@ def signer_properties(config: Config, *, size: int) -> Properties:
     theirs = config.kafka.properties("producer")
     theirs.setdefault("linger.ms", "0")
     theirs.setdefault("message.timeout.ms", str(timeout))
+    theirs.setdefault("socket.timeout.ms", str(min(60_000, timeout)))
     theirs.setdefault("message.max.bytes", str(size))
     return {**theirs, **_base(config, "signer"), "enable.idempotence": True}
 
