@@ -41,8 +41,8 @@ FETCH_WAIT_MS = 50
 after the last record's, and a transaction waits for it. A standby sends its broker 20 requests a
 second."""
 READ_TIMEOUT_MS = 30_000
-"""How long a consumer waits for a reply (default: 60,000): a leader that is frozen stops the reading
-for so long."""
+"""How long a consumer waits for a reply (default: 60,000). A leader that is frozen stops the
+reading for so long."""
 FETCH_BYTES_MAX = 1024 * 1024
 """Maximum of one fetch response (default: 50 MiB). At 50 kB/s, 50 MiB would time out and be
 requested again forever; 1 MiB takes 21 s."""
