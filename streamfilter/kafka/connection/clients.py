@@ -35,6 +35,10 @@ _librdkafka = logging.getLogger("streamfilter.librdkafka")
 unreachable.Listening.to(_librdkafka)
 
 RETRY_BACKOFF_MS = 5  # default: 100, which send_offsets would sleep after nearly every commit
+POLL_INTERVAL_MS = 60_000
+"""Longest time between two polls of a member (default: 300,000). A group also waits so long for a
+member that does not join again, and a member for the reply when it joins. An index of 100 million
+documents opens in half of it."""
 FETCH_BACKOFF_MS = 20  # default: 1000, so a full local queue would stop fetching for a second
 FETCH_WAIT_MS = 50
 """Fetch wait of a changelog reader (default: 500). A partition's end is reported in the response
@@ -118,6 +122,7 @@ def ownership_properties(config: Config) -> Properties:
         theirs.setdefault("partition.assignment.strategy", COOPERATIVE)
     else:
         theirs = {name: value for name, value in theirs.items() if name not in _CLASSIC_ONLY}
+    theirs.setdefault("max.poll.interval.ms", str(max(POLL_INTERVAL_MS, session)))
     return {**theirs, **_base(config, "owner"), **mine}
 
 

@@ -35,3 +35,10 @@ def test_no_producer_waits_longer_than_a_transaction() -> None:
         clients.signer_properties(config, size=1_000_000),
     ):
         assert int(properties["socket.timeout.ms"]) == 8_000
+
+
+@pytest.mark.parametrize(("session", "expected"), [("10s", 60_000), ("2m", 120_000)])
+def test_a_group_waits_a_minute_for_a_member_that_does_not_join_again(session, expected) -> None:
+    """It waited five minutes, seen after a broker's restart; librdkafka wants a session or more."""
+    config = load_config([], {}, [f"kafka.session_timeout={session}"])
+    assert int(clients.ownership_properties(config)["max.poll.interval.ms"]) == expected
