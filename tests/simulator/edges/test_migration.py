@@ -4,10 +4,26 @@ import pytest
 
 from streamfilter.cluster import judge
 from streamfilter.engine import start_checks
+from tests.simulator.edges import process
 from tests.simulator.edges.migration import MigrationStory
+from tests.simulator.process import Process
 from tests.simulator.story import Planted, run
 
 QUICK = 8
+
+
+class SeedStory(MigrationStory):
+    """A seed is read between judges and one process, and no edge forwards meanwhile."""
+
+    def _work(self, processes: list[Process], steps: int, *, edges: Any = None) -> None:
+        if processes == [self.alone]:
+            self._change(self.judges, self.edges)
+            for some in (self.edges, []):
+                self._change(self._working, some)
+                for _ in range(12):
+                    self.step()
+            edges = []
+        super()._work(processes, steps, edges=edges)
 
 
 def test_each_record_is_judged_once_by_groups_that_change_their_roles():
@@ -43,7 +59,17 @@ def a_gap_takes_the_place_of_that_resume(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(judge.SketchLog, "_drop", drop)
 
 
+def a_seed_forgets_what_judges_noted(patch: pytest.MonkeyPatch) -> None:
+    """It commits the input's offsets, and not those of the sketches beside them."""
+
+    def nothing(world: Any, roles: Any, positions: Any) -> dict[Any, Any]:
+        return dict.fromkeys(map(roles.note, positions))
+
+    patch.setattr(process, "kept_by_seed", nothing)
+
+
 PLANTED = (
+    Planted(a_seed_forgets_what_judges_noted, ("lost", "order"), 64, SeedStory),
     Planted(a_gap_takes_the_place_of_that_resume, ("stop", "stuck"), 29, MigrationStory),
     Planted(what_edges_owe_is_forgotten, ("lost", "order"), 31, MigrationStory),
     Planted(a_resume_behind_one_process_comes_last, ("stop", "stuck"), 29, MigrationStory),
