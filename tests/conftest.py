@@ -1,4 +1,10 @@
-"""Fixtures for all tests: one real broker a run, one stage a test."""
+"""Fixtures for all tests: one real broker a run, one stage a test.
+
+What takes long to import is imported where it is used: xdist's first process runs no test, and
+its workers begin after its imports.
+"""
+
+from __future__ import annotations
 
 import contextlib
 import gc
@@ -7,17 +13,14 @@ import random
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist import is_xdist_controller
 
-from deploy.local.real import RealKafka
-from streamfilter.demo.running_filter import Child
-from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.cures import CURES
-from tests.faults.causes.proxy import Proxy
 from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
-from tests.support.session import bytecode, classes, examples, needs
+from tests.support.session import bytecode, classes, needs
 from tests.support.session.forge import Forge
 from tests.support.session.lanes import arrange
 from tests.support.session.shared_broker import (
@@ -28,12 +31,16 @@ from tests.support.session.shared_broker import (
     shared,
 )
 from tests.support.session.trials import Trials, add_options, trials_of
-from tests.support.stage import Stage
+
+if TYPE_CHECKING:
+    from deploy.local.real import RealKafka
+    from streamfilter.demo.running_filter import Child
+    from tests.faults.causes.proxy import Proxy
+    from tests.support.stage import Stage
 
 # Some environments forbid bytecode: each child would compile everything anew, half a second each.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-examples.repeat()
 os.environ.setdefault(classes.VARIABLE, classes.options())
 
 gc.disable()  # imports and collection make millions of objects, and none of them is garbage
@@ -45,7 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    bytecode.share(session.config)
+    if not is_xdist_controller(session):
+        from tests.support.session import examples
+
+        examples.repeat()
+        bytecode.share(session.config)
     try:
         return (yield)
     finally:
@@ -124,6 +135,8 @@ def kafka(shared_directory: Path) -> Iterator[RealKafka | SharedKafka]:
 
 
 def _recorded_kafka() -> RealKafka:
+    from deploy.local.real import RealKafka
+
     classes.record()
     return RealKafka(properties=SHORT_CLOCKS)
 
@@ -131,6 +144,8 @@ def _recorded_kafka() -> RealKafka:
 @pytest.fixture
 def proxy(kafka: RealKafka, shared_directory: Path) -> Iterator[Proxy]:
     """Return the proxy before the shared broker: one test of all workers has it at a time."""
+    from tests.faults.causes.proxy import Proxy
+
     with locked(shared_directory / "proxy"), Proxy.of(kafka.nodes[0]) as proxy:
         yield proxy
 
@@ -145,6 +160,8 @@ def forge() -> Iterator[Forge]:
 @pytest.fixture
 def make_stage(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     """Return a maker of stages (``make_stage(partitions=4)``) whose filters end with the test."""
+    from tests.support.stage import Stage
+
     stages: list[Stage] = []
 
     def make(*, partitions: int = 1) -> Stage:
@@ -172,6 +189,8 @@ def embedded_stage(
 
     A filter works there, once and without faults: no committed offsets are kept.
     """
+    from streamfilter.kafka.embedded import EmbeddedBroker
+    from tests.support.stage import Stage
 
     def launch(*command: Any, **options: Any) -> Child:  # most start no filter, and need no forge
         return request.getfixturevalue("forge").launch(*command, **options)

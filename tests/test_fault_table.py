@@ -4,6 +4,8 @@ import ast
 import itertools
 import re
 
+import pytest
+
 from streamfilter.config.configuration import Config
 from streamfilter.model import ErrorCode
 from streamfilter.monitoring.catalogue import CATALOGUE
@@ -38,6 +40,7 @@ def test_every_row_of_the_matrix_is_there_once_and_whole():
         assert re.search(r"\[test_\w+\]\(\w", row[3]), row
 
 
+@pytest.mark.slow
 def test_every_test_that_is_named_is_there_and_runs_when_it_says():
     for name, path, long in TESTS:
         module = ast.parse((ROOT / "tests" / path).read_text())
@@ -77,6 +80,7 @@ def is_in(phrase: str, text: str) -> bool:
     return bool(re.search("[^\1]*".join(parts), text))
 
 
+@pytest.mark.slow
 def test_what_is_quoted_is_said_by_the_code():
     every = itertools.chain.from_iterable(package_nodes().values())
     texts = "\1".join(text_of(n) for n in every if isinstance(n, ast.JoinedStr | ast.Constant))

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.house import House, measured, ours, sentences
+from tests.support.cases import cases
 
 PACKAGE, TESTS = ("streamfilter", "config", "deploy"), ("tests",)
 """What is counted: Python files and READMEs of these folders."""
@@ -32,7 +33,8 @@ def counts(house: House) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("what", LIMITS)
+@pytest.mark.slow
+@cases("what", LIMITS)
 def test_the_house_gets_no_worse(counted, what):
     package, tests, _ = LIMITS[what]
     ours_now, tests_now = (each[what] for each in counted)

@@ -10,6 +10,7 @@ import pytest
 
 from deploy.metrics_reference import table
 from streamfilter import cli
+from tests.support.cases import cases
 from tests.support.texts import ROOT, TEXTS, section
 
 README_LINES_MAX = 220
@@ -99,7 +100,7 @@ def test_a_command_that_a_text_or_a_cure_names_is_a_verb():
     assert {"run", "check", "restore"} < set(named)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "word"),
     sorted(set(re.findall(r"`pytest (tests[\w/.]*)(?: -k (\w+))?", "".join(TEXTS.values())))),
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import cases
 from tests.support.package_code import package_nodes
 from tests.support.texts import section
 
@@ -54,6 +55,7 @@ def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_no_two_classes_of_the_package_share_a_name():
     homes: defaultdict[str, list[str]] = defaultdict(list)
     for path, nodes in package_nodes().items():
@@ -63,7 +65,8 @@ def test_no_two_classes_of_the_package_share_a_name():
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
-@pytest.mark.parametrize("retired", RETIRED)
+@pytest.mark.slow
+@cases("retired", RETIRED)
 def test_no_file_uses_a_retired_word(retired):
     pattern = re.compile(rf"\b({retired})s?\b", re.IGNORECASE)
     found = [

@@ -14,6 +14,7 @@ from streamfilter.collection.identity import new_scheme
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.rocks_index import RocksIndex
+from tests.support.cases import cases
 
 TEXT = "the old mill by the river was sold to a young family from the city on monday"
 THREADS, EACH = 4, 30
@@ -190,6 +191,7 @@ def test_it_says_what_it_is(tmp_path: Path):
     assert repr(kept) == f"<Deduplicator '{tmp_path}/memory', threshold=0.8: closed>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_calls_of_several_threads_are_done_one_after_the_other(tmp_path: Path, kept):
     stories = Deduplicator(tmp_path / "memory" if kept else None)
@@ -221,7 +223,7 @@ def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
     assert len(stories) == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "said"),
     [
         (lambda d: d.add_many("ab"), "expected many rows, got one str: 'ab'"),

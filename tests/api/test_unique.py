@@ -23,6 +23,7 @@ def test_the_docstring_is_true():
     assert not result.failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_it_yields_what_filter_forwards(tmp_path, workers):
     some = enumerate(islice(stories(7), 5_000))

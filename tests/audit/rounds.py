@@ -1,9 +1,18 @@
-"""Rounds of the audit as they come out of it, made by hand."""
+"""Rounds of the audit: all that it gives, and some made by hand."""
 
 import numpy as np
 
+from streamfilter.quality.live.audit import Audit
 from streamfilter.quality.live.audit_sample import DOUBTS, ArrivalKind
 from streamfilter.quality.live.audit_scan import Round
+
+
+def rounds(audit: Audit) -> list[Round]:
+    """Let *audit* look until nothing waits."""
+    found = []
+    while audit.waiting:
+        found += [ended for ended in [audit.look()] if ended]
+    return found
 
 
 def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Round:

@@ -17,7 +17,8 @@ from streamfilter.quality.live.audit_scan import CAUSES, SLICE_ORDINALS, Round
 from streamfilter.quality.live.figures import SAMPLED, Quality, calibrated
 from streamfilter.similarity.exact import jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
-from tests.audit.rounds import a_round
+from tests.audit.rounds import a_round, rounds
+from tests.support.cases import cases
 from tests.support.values import replace
 
 ALL = Rates(arrivals=1.0)
@@ -35,13 +36,6 @@ def audit_of(run: Run, rates: Rates = ALL) -> Audit:
     return Audit(rates, run.policy, run.index, run.sketcher.keys_of)
 
 
-def rounds(audit: Audit) -> list[Round]:
-    found = []
-    while audit.waiting:
-        found += [ended for ended in [audit.look()] if ended]
-    return found
-
-
 def audited(run: Run, texts: list[str], rates: Rates = ALL, *, size: int = 100) -> Round:
     """Return the one round that holds a whole stream."""
     audit = audit_of(run, rates)
@@ -52,8 +46,8 @@ def audited(run: Run, texts: list[str], rates: Rates = ALL, *, size: int = 100) 
     return found
 
 
-@pytest.mark.parametrize("method", ["exact", "signature"])
-@pytest.mark.parametrize("seed", range(3))
+@cases("method", ["exact", "signature"])
+@cases("seed", range(3))
 def test_with_everything_sampled_the_results_are_the_truth(seed, method):
     texts = a_stream(seed, originals=60, copies=40, words=(1, 4, 8, 12, 20))
     texts += [*texts[5:15], "too short"]
@@ -137,7 +131,7 @@ def test_what_verdicts_said_of_being_wrong_is_held_against_what_they_were():
         assert abs(row["told"] - row["value"]) <= 0.05 + noise, rows
 
 
-@pytest.mark.parametrize(
+@cases(
     ("told", "wrong", "each", "says"),
     [
         (0.02, 0.02, 1, "yes"), (0.3, 0.3, 1, "yes"), (0.3, 0.1, 1, "no"), (0.02, 0.2, 1, "no"),
@@ -215,6 +209,7 @@ def test_a_loss_is_reported_with_its_cause(cause, texts, run):
     assert told["audit_lost"] == causes  # all were looked at: nothing to be extrapolated
 
 
+@pytest.mark.slow
 def test_the_same_arrivals_are_audited_however_they_were_batched():
     texts = a_stream(4, originals=100, copies=60, words=(4,))
     results = set()
@@ -400,7 +395,7 @@ def test_the_causes_and_results_that_are_counted_are_those_of_the_audit():
     assert tuple(found.by_cause) == CAUSES
 
 
-@pytest.mark.parametrize("seed", range(10))
+@cases("seed", range(10))
 def test_a_day_with_one_percent_of_duplicates_gives_a_narrow_interval(seed):
     """50 records a second, and a round of two hours: 12 rounds of 2,000 chosen arrivals.
 

@@ -51,6 +51,7 @@ def test_the_limit_is_the_least_that_leaves_1e5_healthy_pairs_between_false_alar
     assert pairs_to_alarm(HEALTHY / 2) > 100 * PAIRS_TO_FALSE_ALARM  # as the default bands promise
 
 
+@pytest.mark.slow
 def test_a_healthy_stream_is_left_alone_as_long_as_was_computed():
     """Two million healthy pairs: 20 false alarms are expected of them, and not twice as many."""
     watch, errors = ChangeDetector(), np.random.default_rng(14).random(2_000_000) < HEALTHY
@@ -85,6 +86,7 @@ def pairs_until_the_interval_tells(errors: float, duplicates: float, seed: int) 
     return 10 * window
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("errors", [ALARMING, 0.2, 0.5])
 def test_it_is_reported_far_sooner_than_by_the_interval_of_the_window(errors):
     """A tenth of the stream are duplicates; a twentieth of them is audited: 400 in a window."""

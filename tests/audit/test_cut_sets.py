@@ -13,6 +13,7 @@ from streamfilter.quality.live.figures import Quality
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches
+from tests.audit.rounds import rounds
 from tests.support.values import replace
 
 THRESHOLD = 0.8
@@ -44,13 +45,6 @@ def audited(texts: list[str], *, bands: int = 16, rows: int = 6, method: str = "
         sketches, judgement, first = run.step(batch)
         audit.batch(sketches, judgement, first_ordinal=first)
     (found,) = rounds(audit)
-    return found
-
-
-def rounds(audit: Audit) -> list[Round]:
-    found = []
-    while audit.waiting:
-        found += [ended for ended in [audit.look()] if ended]
     return found
 
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, check_ou
 from streamfilter.index.directory.opening import open_index, read_identity
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused
 from streamfilter.index.rocks.database import Database
+from tests.index.damage.conftest import state
 from tests.index.damage.test_inspection import (
     BATCHES_OF_ALL,
     IDENTITY,
@@ -29,25 +29,14 @@ from tests.index.damage.test_inspection import (
     dump,
     inspected,
     opened,
+    original,
 )
-from tests.index.samples import settle
 from tests.support.values import replace
 
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of some table files, closed."""
-    path = tmp_path_factory.mktemp("original") / "state"
-    settle(opened(path), changes, BATCHES_OF_ALL)
-    return path
+__all__ = ["original", "state"]
 
 
-@pytest.fixture
-def state(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "state"))
-
-
-@pytest.fixture(params=["file", "s3"])
+@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """A target of each kind: a directory, or a bucket of a real server over HTTP."""
     if request.param == "file":
@@ -56,10 +45,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return store_at(f"{new_bucket()}/deep/prefix")
 
 
+in_a_directory = pytest.mark.parametrize("store", ["file"], indirect=True)
+
+
 def newest(store: Store) -> list[Copied]:
     return restorable(store)
 
 
+@pytest.mark.slow
+@in_a_directory
 def test_a_copy_of_an_index_that_is_written_meanwhile_is_one_moment_of_it(
     tmp_path: Path, store: Store
 ) -> None:
@@ -99,6 +93,7 @@ def test_a_restored_index_goes_on_where_the_copy_was_made(
     assert inspected(tmp_path / "again").documents == SIZE * (BATCHES_OF_ALL + 1)
 
 
+@in_a_directory
 def test_indexes_by_partition_keep_their_places(tmp_path: Path, store: Store) -> None:
     for number in (0, 3):
         path = tmp_path / "all" / f"partition-{number}"
@@ -118,6 +113,7 @@ def test_indexes_by_partition_keep_their_places(tmp_path: Path, store: Store) ->
         of_index(store, "../" * 10)
 
 
+@in_a_directory
 @pytest.mark.parametrize("harm", ["delete", "cut", "flip", "lengthen"])
 def test_a_damaged_backup_is_refused_and_the_one_before_is_taken(state, tmp_path, store, harm):
     """Files that two backups share are damaged for both: here they share none."""
@@ -160,6 +156,7 @@ def test_a_backup_that_was_not_finished_is_none(state: Path, store: Store) -> No
         newest(store)
 
 
+@in_a_directory
 def test_an_index_is_never_written_over(state: Path, store: Store) -> None:
     back_up(state, store)
     with pytest.raises(IndexRefused, match="not empty"):
@@ -176,6 +173,7 @@ def test_a_copy_inside_of_the_index_or_the_other_way_round_is_refused(state, tmp
         restore(store, newest(store), tmp_path / "copy" / "state")
 
 
+@in_a_directory
 def test_a_copy_of_a_damaged_index_is_refused(state: Path, store: Store) -> None:
     table = max((state / DATABASE_NAME).glob("*.sst"), key=lambda each: each.stat().st_size)
     table.write_bytes(table.read_bytes()[:-1_000])

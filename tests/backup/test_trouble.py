@@ -75,7 +75,7 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploading, "GRACE_SECONDS", -1.0)
 
 
-@pytest.mark.parametrize("kind", ["file", "s3"])
+@pytest.mark.parametrize("kind", ["file", pytest.param("s3", marks=pytest.mark.slow)])
 def test_a_backup_sends_what_is_new_and_the_kept_ones_stay_whole(
     kind, index, tmp_path, request, no_grace
 ):
@@ -89,7 +89,7 @@ def test_a_backup_sends_what_is_new_and_the_kept_ones_stay_whole(
     assert second.sent < second.copied.bytes
     store = store_at(where)
     assert [each.place for each in whole(store)] == [second.copied.place, first.copied.place]
-    for _ in range(4):
+    for _ in range(2):
         advance(index, 3)
         newest = taken(tmp_path, where, index).copied
         found = whole(store)
@@ -184,6 +184,7 @@ def test_a_file_that_another_process_prunes_before_the_manifest_is_out_is_sent_a
     assert [each.place for each in whole(store)] == [copied.place]
 
 
+@pytest.mark.slow
 def test_two_owners_leave_whole_backups_and_the_later_one_is_taken(index, tmp_path, no_grace):
     where, stop = f"file://{tmp_path}/backups", threading.Event()
     taken(tmp_path, where, index)
@@ -262,7 +263,7 @@ class Breaking:
         self.inner.put(name, broken())
 
 
-@pytest.mark.parametrize("kind", ["file", "s3"])
+@pytest.mark.parametrize("kind", ["file", pytest.param("s3", marks=pytest.mark.slow)])
 def test_an_upload_that_breaks_off_leaves_no_object(kind, tmp_path, request):
     """Also not when the garbage collector closes what was not finished."""
     where = f"file://{tmp_path}/backups"

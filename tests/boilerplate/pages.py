@@ -24,7 +24,12 @@ def words(rng: random.Random, count: int) -> str:
     return " ".join(rng.choices(VOCABULARY, k=count))
 
 
-def pages(*, sites: int = 12, articles: int = 300, copies: int = 60, seed: int = 7) -> list[Page]:
+COPIES = 40
+
+
+def pages(
+    *, sites: int = 8, articles: int = 160, copies: int = COPIES, seed: int = 7
+) -> list[Page]:
     """Return a page for each article, and one more on another site for *copies* of them."""
     rng = random.Random(seed)
     banners = [words(rng, 90) for _ in range(3)]

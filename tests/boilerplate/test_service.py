@@ -11,13 +11,12 @@ from confluent_kafka import Producer
 from deploy.local.node import free_ports
 from streamfilter import cli
 from streamfilter.kafka.embedded import EmbeddedBroker
-from tests.boilerplate.pages import pages, written
+from tests.boilerplate.pages import COPIES, pages, written
 from tests.support.filter_process import FilterProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("alone")]
 
 SAMPLE = pages()
-COPIES = 60
 CONFIG = """
 input: {{topic: pages}}
 similarity: {{normalise: {{boilerplate: {table}}}}}

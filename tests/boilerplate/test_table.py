@@ -158,6 +158,7 @@ def test_what_is_no_table_is_refused(data: bytes, why: str) -> None:
         parse(data)
 
 
+@pytest.mark.slow
 def test_a_table_that_unpacks_to_more_than_any_has_is_refused() -> None:
     with pytest.raises(TableError, match="damaged"):
         parse(MAGIC + bytes(16) + zlib.compress(bytes(65 << 20)))

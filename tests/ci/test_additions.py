@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import cases
 from tests.support.texts import ROOT, section
 
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "*.egg-info", ".*_cache", ".hypothesis", "build")
@@ -328,7 +329,7 @@ def paragraph(title: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("title", ADDITIONS)
+@cases("title", ADDITIONS)
 def test_a_paragraph_names_all_the_files_that_are_touched_and_no_others(title):
     named = set(re.findall(r"`([\w/]+\.\w+)`|\]\(\.\./([\w/.]+)", paragraph(title)))
     assert {a or b for a, b in named} == {

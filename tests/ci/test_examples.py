@@ -2,6 +2,7 @@
 
 import importlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def drawn() -> list[int]:
     return seen
 
 
+@pytest.mark.slow
 def test_examples_do_not_depend_on_what_this_process_has_imported(tmp_path, monkeypatch):
     before = drawn()
     (tmp_path / "new_numbers.py").write_text(f"NUMBERS = {list(range(70_000, 70_100))}")

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.cases import cases
 from tests.support.session.lanes import arrange
 
 
@@ -26,6 +27,6 @@ ITEMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8, 200])
+@cases("workers", [1, 2, 3, 4, 8, 200])
 def test_nothing_is_lost_or_doubled(workers):
     assert sorted(map(id, arrange(ITEMS, workers))) == sorted(map(id, ITEMS))

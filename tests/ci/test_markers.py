@@ -10,6 +10,8 @@ CONFTEST = """
 from tests.conftest import pytest_addoption, pytest_collection_modifyitems
 """
 TESTS = """
+import sys
+
 import pytest
 
 class RealKafka: ...
@@ -29,6 +31,8 @@ def test_behind_fixtures(stage): ...
 
 def test_with_a_program(): tool("promtool")
 
+def test_that_starts_python(): print(sys.executable)
+
 @pytest.mark.long
 def test_long(): ...
 
@@ -44,14 +48,16 @@ markers =
     slow
     quick
 """
+SLOW = {"test_slow", "test_that_starts_python"}
 
 
 @pytest.mark.parametrize(
     ("chosen", "run"),
     [
-        ("", {"test_plain", "test_slow", "test_behind_fixtures", "test_with_a_program"}),
+        ("", {"test_plain", *SLOW, "test_behind_fixtures", "test_with_a_program"}),
         ("quick", {"test_plain"}),
-        ("not kafka and not tools", {"test_plain", "test_slow"}),
+        ("slow", SLOW),
+        ("not kafka and not tools", {"test_plain", *SLOW}),
         ("kafka", {"test_behind_fixtures"}),
         ("tools", {"test_with_a_program"}),
         ("long", {"test_long"}),

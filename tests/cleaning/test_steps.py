@@ -11,6 +11,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.similarity.scheme import Normalisation, Scheme, scheme_of
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.stops import ConfigError, MissingExtra
+from tests.support.cases import cases
 
 ALL_MASKS = tuple(MASKS)
 
@@ -19,7 +20,7 @@ def cleaned(text: str, **how: object) -> str:
     return Normaliser(Normalisation(**how))(text).decode()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("page", "text"),
     [
         ("<p>One</p><p>two <b>th</b>ree<br>four</p>", "one two three four"),
@@ -60,7 +61,7 @@ def test_terminal_colours_do_not_count() -> None:
     assert cleaned("\x1b]disk 1 is full", ansi=True) == "disk 1 is full"
 
 
-@pytest.mark.parametrize(
+@cases(
     "introduction",
     [
         "On Tue, 3 Mar 2026 at 9:14, Ann <ann@example.org> wrote:",
@@ -91,7 +92,7 @@ def test_words_are_joined_where_a_line_ends() -> None:
     assert cleaned(column, hyphens=True) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mask", "text", "expected"),
     [
         ("url", "see https://a.org/x?y=1#z, or www.b.org", "see url or url"),
@@ -135,7 +136,7 @@ def test_a_pattern_of_the_user_runs_after_ours() -> None:
     assert cleaned("order-77 is late. about example works\nfounded", mask=how) == "order is late."
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pattern", "wrong"),
     [
         ("(", "is no pattern"),
@@ -154,7 +155,7 @@ def test_a_pattern_that_cannot_be_right_is_refused(pattern: str, wrong: str) -> 
         Normalisation(mask=((pattern, ""),)).cleaner()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fold", "one", "other"),
     [
         ("marks", "Łódź café ế Ångström ά ϊ", "lodz cafe e angstrom α ι"),
@@ -189,6 +190,7 @@ def test_marks_of_other_scripts_are_letters() -> None:
         assert cleaned(text, fold=("marks",)) == cleaned(text)
 
 
+@pytest.mark.slow
 def test_a_folded_text_needs_no_second_fold() -> None:
     how = {"fold": ("marks", "arabic", "apostrophes", "digits", "turkish")}
     for first in range(0, 0x20000, 64):
@@ -221,6 +223,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE, ids=ascii)
 def test_a_hostile_text_is_cleaned_in_linear_time(piece: str) -> None:
     """A step that goes back over the text would take minutes here, and memory without end."""

@@ -29,6 +29,7 @@ from streamfilter.model import (
 )
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from tests.support.cases import cases
 from tests.support.values import replace
 
 SCHEME = Scheme(20, 5)
@@ -91,7 +92,7 @@ def test_a_row_is_encoded_twice_however_many_messages_a_range_becomes():
     assert len(written) == 1 + len(parts)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("start", "end", "found"),
     [
         (4, 10, "below"), (4, 12, "counts"), (10, 12, "counts"), (11, 12, "gap"),
@@ -160,13 +161,14 @@ def spoilt() -> list[tuple[str, bytes]]:
     return found
 
 
-@pytest.mark.parametrize(("fault", "data"), spoilt())
+@cases(("fault", "data"), spoilt())
 def test_hostile_bytes_are_refused_with_a_reason(fault, data):
     with pytest.raises(BadRange) as refused:
         read(data)
     assert refused.value.fault == fault
 
 
+@pytest.mark.slow
 def test_no_changed_byte_breaks_the_reader():
     rng, good = random.Random(1), encode_sketches(whole())
     for _ in range(3_000):

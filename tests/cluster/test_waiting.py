@@ -11,6 +11,7 @@ from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.model import Malformed, Reason, Record, Source, Unjudged, Verdict
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Stop
+from tests.support.cases import cases
 
 MARK = bytes(16)
 NONE = np.zeros(0, np.int64)
@@ -148,7 +149,7 @@ def test_a_range_beyond_the_input_is_dropped_and_the_end_is_asked_for_once():
     assert inputs.asked == 4, "in vain, and for each that ends behind the last answer"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kept", "needs", "share"),
     [
         (0, False, 1.0),

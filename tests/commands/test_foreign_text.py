@@ -11,6 +11,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.config.starter import StarterFile
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.terminal_escapes import inline, visible
+from tests.support.cases import cases
 from tests.support.machine.terminal import in_terminal
 
 WORDS = "the old mill by the river was sold to a young family from the city on monday"
@@ -36,7 +37,7 @@ def broker():
         yield embedded.bootstrap
 
 
-@pytest.mark.parametrize("key", HOSTILE)
+@cases("key", HOSTILE)
 def test_a_pointer_of_any_characters_is_written_so_that_it_is_read_as_itself(tmp_path, key):
     pointer = f"/{key}"
     file = tmp_path / "one.yaml"

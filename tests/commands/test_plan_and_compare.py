@@ -20,6 +20,7 @@ from streamfilter.monitoring import capacity
 from streamfilter.preflight import load
 from streamfilter.similarity.statistics.shape import Shape
 from tests.bench.indexing import COLUMNS, TOKENS, documents_of
+from tests.support.cases import cases
 from tests.support.values import replace
 
 RUNS = Path(__file__).parents[1] / "bench_runs"
@@ -119,7 +120,7 @@ def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(ca
     assert run(capsys, "plan", "--sample", str(tmp_path / "none"))[0] != 0
 
 
-@pytest.mark.parametrize(
+@cases(
     "option",
     ["plan --threshold", "plan --recall", "plan --rate", "evaluate --recall-from",
      "evaluate --precision-from", "evaluate --min-recall", "evaluate --min-precision",
@@ -300,6 +301,7 @@ def test_plan_draws_the_curve(capsys):
     assert next(line for line in out.splitlines() if "<- threshold" in line).split()[0] == "0.80"
 
 
+@pytest.mark.slow
 def test_plan_draws_the_curve_into_a_file_the_same_each_time(capsys, tmp_path):
     paths = [tmp_path / "one.svg", tmp_path / "other.svg"]
     for path in paths:

@@ -13,6 +13,7 @@ from streamfilter.config.loading import load_config, read_config
 from streamfilter.config.reference import keys
 from streamfilter.matching.blocking.retention import Retention
 from streamfilter.stops import ConfigError, ExitCode, Problem
+from tests.support.cases import cases
 
 
 def problems_of(*overrides: str, environment: dict[str, str] | None = None) -> list[Problem]:
@@ -59,7 +60,7 @@ def test_an_impossible_shape_is_reported_with_what_the_possible_ones_find():
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "overrides",
     [
         ("similarity.slots=4", "similarity.threshold=0.1"),
@@ -85,7 +86,7 @@ def test_a_typing_mistake_in_a_nested_section_names_the_keys_there():
     assert problem.cure.startswith("did you mean size? known keys here: kind, size, token_bytes")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "key"),
     [
         ("STREAMFILTER_INPUT_TOPIC", "STREAMFILTER_INPUT_TOPIC"),
@@ -109,8 +110,8 @@ def test_what_kubernetes_puts_into_the_environment_is_left_alone():
     assert problems_of(environment=environment) == []
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED_PROPERTIES))
-@pytest.mark.parametrize("client", ["common", "consumer", "producer"])
+@cases("name", sorted(REFUSED_PROPERTIES))
+@cases("client", ["common", "consumer", "producer"])
 def test_a_property_that_breaks_a_promise_is_refused_by_name(client, name):
     problem = only(problems_of(f"kafka.{client}.{name}=1"))
     assert problem.key == f"kafka.{client}.{name}"
@@ -127,7 +128,7 @@ def test_properties_that_break_nothing_pass():
     assert problems_of(*overrides) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("brokers", "number"),
     [("http://kafka:9092", 1), ("a:9092,kafka://b:9092", 2), ("a:abc", 1), ("a:99999", 1),
      ("a 9092", 1), ("a:0", 1)],
@@ -138,7 +139,7 @@ def test_an_address_of_which_librdkafka_makes_another_is_refused(brokers, number
     assert problem.got.startswith(f"number {number} of")
 
 
-@pytest.mark.parametrize(
+@cases(
     "brokers",
     ["kafka", "a:1, b:2", "PLAINTEXT://a:9092", "sasl_ssl://a:9092/", "[::1]:9092", "fe80::1", ""],
 )
@@ -155,7 +156,7 @@ def test_no_topic_serves_two_roles(role):
     assert "input.topic" in problem.got
 
 
-@pytest.mark.parametrize(
+@cases(
     "override",
     [
         "input.text=/items/0",
@@ -293,8 +294,8 @@ def test_a_password_in_the_environment_may_read_null():
     assert reading.config.kafka.properties("common")["sasl.password"] == "null"
 
 
-@pytest.mark.parametrize("group", ["a b", "team/news", "ä", "g" * 200])
-@pytest.mark.parametrize("cluster", ["true", "false"])
+@cases("group", ["a b", "team/news", "ä", "g" * 200])
+@cases("cluster", ["true", "false"])
 def test_a_group_after_which_no_topic_can_be_named_is_refused_before_a_broker_is(group, cluster):
     reading = read_config((), {}, [f"kafka.group={group}", f"cluster.enabled={cluster}"])
     refused = {each.key for each in reading.problems}
@@ -302,7 +303,7 @@ def test_a_group_after_which_no_topic_can_be_named_is_refused_before_a_broker_is
     assert not read_config((), {}, ["kafka.group=a b", "index.changelog=c"]).problems
 
 
-@pytest.mark.parametrize(
+@cases(
     ("override", "words"),
     [
         ("http.port=abc", "got 'abc'; expected a whole number"),
@@ -323,6 +324,7 @@ def test_a_type_is_called_as_a_person_calls_it(override, words):
 WRONG = [[], {}, 5, -5, 2.5, True, None, "x y", "", float("inf"), "a\nb", 10**30]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", Config.model_fields)
 def test_no_setting_given_anything_answers_in_the_words_of_a_library(section, tmp_path):
     file = tmp_path / "config.yaml"
@@ -341,7 +343,7 @@ def test_no_setting_given_anything_answers_in_the_words_of_a_library(section, tm
 SEVERAL = ("output.unique=u", "output.duplicates=d", "output.dead_letter=l")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "key", "said"),
     [
         (["input.topics=[a]", "input.topic=b"], "input.topics", "input.topic is set, too"),

@@ -11,6 +11,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.config.schema import schema, schema_text
 from streamfilter.config.yaml_file import parse_yaml
 from streamfilter.stops import ConfigError
+from tests.support.cases import cases
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "config/schemas/configuration.json"
@@ -51,7 +52,7 @@ def test_a_file_to_start_from_tells_the_editor_its_schema(path):
     assert (path.parent / link[1]).resolve() == FILE
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "batch: {bytes: '${BYTES:-8Mi}', documents: '${DOCUMENTS}', latency: '0'}",
@@ -65,7 +66,7 @@ def test_an_editor_allows_what_the_loader_does(text):
     assert complaints(text) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "where"),
     [
         ("similarity: {treshold: 0.9}", "similarity"),

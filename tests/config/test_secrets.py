@@ -10,6 +10,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config, read_config, read_settings
 from streamfilter.process import logs
 from streamfilter.stops import ConfigError
+from tests.support.cases import cases
 
 SENTINEL = "hunter2-S3NT1NEL"
 PROPERTIES = (
@@ -23,7 +24,7 @@ PROPERTIES = (
 )
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
+@cases("name", PROPERTIES)
 def test_secret_properties_reach_librdkafka_and_nothing_that_is_printed(name):
     config = load_config((), {}, [f"kafka.common.{name}={SENTINEL}"])
     assert config.kafka.properties("producer")[name] == SENTINEL
@@ -60,7 +61,7 @@ MISTAKES = (
 )
 
 
-@pytest.mark.parametrize("overrides", MISTAKES)
+@cases("overrides", MISTAKES)
 def test_no_mistake_makes_an_error_quote_the_secret(overrides):
     for reading in (overrides, []):
         environment = {"SECRET": SENTINEL}
@@ -71,7 +72,7 @@ def test_no_mistake_makes_an_error_quote_the_secret(overrides):
     assert read_config((), {"SECRET": SENTINEL}, overrides).problems
 
 
-@pytest.mark.parametrize("overrides", MISTAKES)
+@cases("overrides", MISTAKES)
 def test_no_file_makes_an_error_quote_the_secret(overrides, tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(overrides[0].replace("=", ": "))

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from streamfilter.assembly import note_policy, policy_for, reader_for
 from streamfilter.config.checks import announced
 from streamfilter.config.loading import load_config, read_config
@@ -13,6 +11,7 @@ from streamfilter.index.rocks.options import Memory
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.statistics.shape import Shape
+from tests.support.cases import cases
 
 
 def problems_of(*settings):
@@ -23,7 +22,7 @@ def scheme_of(*settings):
     return load_config((), {}, [f"similarity.{setting}" for setting in settings]).scheme()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "scheme"),
     [
         ((), Scheme(16, 6)),
@@ -70,7 +69,7 @@ def test_what_no_one_sets_is_what_the_core_takes_by_itself():
     assert Memory(memory.index_cache, memory.memtable, memory.miss_filter) == Memory()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "problem"),
     [
         (("similarity.shingle.kind=words",), "expected 'word', 'char' or 'stopword'"),

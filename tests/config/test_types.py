@@ -12,9 +12,10 @@ from streamfilter.config.settings.types import (
     parse_duration,
     parse_size,
 )
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "seconds"),
     [("500ms", 0.5), ("30s", 30), ("5m", 300), ("2h", 7_200), ("7d", 604_800), ("1.5s", 1.5),
      ("0", 0), (0, 0)],
@@ -23,7 +24,7 @@ def test_durations_carry_their_unit(text, seconds):
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "size"),
     [("64Mi", 64 << 20), ("8MiB", 8 << 20), ("1GB", 10**9), ("1G", 10**9), ("64Ki", 65_536),
      ("2k", 2_000), ("512", 512), (512, 512), ("1.5Ki", 1_536), ("7B", 7)],
@@ -32,15 +33,13 @@ def test_binary_and_decimal_sizes_differ(text, size):
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize(
-    "text", ["5", 5, True, "s", "5 weeks", "-1s", "1e9d", "٣s", None, "9" * 40]
-)
+@cases("text", ["5", 5, True, "s", "5 weeks", "-1s", "1e9d", "٣s", None, "9" * 40])
 def test_a_duration_without_a_known_unit_is_refused(text):
     with pytest.raises(ValueError, match="expected a duration"):
         parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["Mi", "-5", -5, True, "5 mb", "9" * 30, 1.5, None, [], "5Bi"])
+@cases("text", ["Mi", "-5", -5, True, "5 mb", "9" * 30, 1.5, None, [], "5Bi"])
 def test_a_size_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match="expected a size"):
         parse_size(text)

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.config.yaml_file import YamlError, parse_yaml
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("a: no", {"a": "no"}),
@@ -31,7 +32,7 @@ def test_only_the_values_of_json_are_more_than_text(text, value):
     assert parse_yaml(text) == value
 
 
-@pytest.mark.parametrize("word", ["0123", "+5", "1.50", "1e5", ".5", "1.2.3", "-0", "True", "true"])
+@cases("word", ["0123", "+5", "1.50", "1e5", ".5", "1.2.3", "-0", "True", "true"])
 def test_a_password_or_name_that_looks_like_a_number_keeps_each_character(word, tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(
@@ -61,7 +62,8 @@ def test_a_topic_may_have_digits_alone_and_else_the_quotes_are_named(tmp_path):
     assert [str(each.cure) for each in reading.problems] == ["write it in quotes: '7'"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@cases(
     ("text", "where"),
     [
         ("a: 1\na: 2", "line 2: the key 'a' stands there twice"),
@@ -80,7 +82,7 @@ def test_what_yaml_would_pass_over_is_an_error_with_its_line(text, where):
         parse_yaml(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "words"),
     [
         ("a:\n  b: 1\n c: 2", "line 3, column 2: indented otherwise than the lines above it"),
@@ -115,6 +117,7 @@ def test_a_file_that_is_no_text_is_a_problem_not_a_traceback(tmp_path):
     assert read_config([tmp_path], {}).problems[0].key == str(tmp_path)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text):
     try:

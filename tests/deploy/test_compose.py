@@ -19,6 +19,7 @@ from streamfilter.model import Document, Record, Source
 from streamfilter.stories.stream import stories
 from tests.documents.registry_stub import Handler, url
 from tests.documents.test_avro import Shelf
+from tests.support.cases import cases
 
 __all__ = ["url"]
 
@@ -95,7 +96,7 @@ def test_a_health_check_reads_the_same_to_every_compose(name):
             pytest.fail(f"{other} is no health check")
 
 
-@pytest.mark.parametrize("more", BESIDE)
+@cases("more", BESIDE)
 def test_what_is_laid_over_a_service_reads_the_same_to_every_compose(more):
     """Debian's podman-compose appends a list to the one below: `run … run … --role judge`."""
     for name in more.keys() & RAW["services"].keys():
@@ -135,7 +136,7 @@ def test_what_is_mounted_or_waited_for_exists(name):
     assert set(RUNNING[name].get("depends_on", ())) <= RUNNING.keys()
 
 
-@pytest.mark.parametrize("name", MINE)
+@cases("name", MINE)
 def test_our_containers_may_do_nothing_more_than_they_need(name):
     mine = MINE[name]
     assert mine["read_only"] is True
@@ -144,7 +145,7 @@ def test_our_containers_may_do_nothing_more_than_they_need(name):
     assert "privileged" not in mine
 
 
-@pytest.mark.parametrize("name", MINE)
+@cases("name", MINE)
 def test_no_container_of_ours_gets_a_volume_without_a_name(name):
     """Debian's podman-compose leaves those behind, even by `down --volumes`."""
     (volume,) = re.findall(r"^VOLUME (\S+)$", (DEPLOY / "Dockerfile").read_text(), re.M)

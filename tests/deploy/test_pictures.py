@@ -8,6 +8,7 @@ import pytest
 from deploy.grafana.asking import Line, Marked, Source
 from deploy.grafana.reading import DIRECTORY, events, panels
 from deploy.grafana.units import written
+from tests.support.cases import cases
 
 
 class Recorded(Source):
@@ -24,6 +25,7 @@ class Recorded(Source):
         return [Marked(colour, [self.until - 30]) for _, colour in events(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.json")), ids=lambda path: path.stem)
 def test_every_panel_is_in_the_picture(path):
     from deploy.grafana.pictures import picture  # a second for matplotlib, of each worker
@@ -40,7 +42,7 @@ def test_every_panel_is_in_the_picture(path):
     assert shown == whole - (absent - drawn)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "unit", "text"),
     [
         (200.0, "cps", "200/s"),

@@ -15,6 +15,13 @@ UNKNOWN = (404, {"error_code": 40403, "message": "Schema not found"})
 SUBJECTS = "/subjects?limit=1"
 
 
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
     connections: ClassVar[list[socket.socket]] = []

@@ -32,6 +32,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
+from tests.support.cases import cases
 
 ARTICLE = {
     "type": "record", "name": "Article", "namespace": "news", "fields": [
@@ -115,7 +116,7 @@ def test_an_id_inside_a_key_in_a_frame_is_read_by_the_keys_schema(format):
         assert by.read(Record(SOURCE, key, None)).forgets == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "id_", "expected"),
     [
         ("/text", "/id", Document(ID, "a störy")),
@@ -189,7 +190,7 @@ def test_schemas_refer_to_others_by_name():
     assert read(by, b"\x08word") == Document("docs-0-7", "word")
 
 
-@pytest.mark.parametrize("size", [0, 1, 4, 5, 6, 20])
+@cases("size", [0, 1, 4, 5, 6, 20])
 def test_a_frame_that_is_cut_short_is_a_dead_letter(size):
     by = reader(framed=True)
     whole = frame(written(VALUE))
@@ -256,7 +257,8 @@ NODE = {"type": "record", "name": "Node", "fields": [
 HUGE = 2**61
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@cases(
     ("value", "code"),
     [
         (long(HUGE) + b"abc", ErrorCode.SCHEMA_DECODE),
@@ -281,6 +283,7 @@ def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": fields_}
 
 
+@pytest.mark.slow
 def test_a_record_may_have_many_columns_of_nulls():
     nulls = [(f"n{number}", "null") for number in range(998)]
     schema = record("A", *nulls, ("text", "string"))
@@ -324,7 +327,7 @@ def test_a_type_may_be_wrapped_and_named_without_its_namespace():
     assert read(by, b"\2\2a") == Document("docs-0-7", "a")
 
 
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 127, 128, 8_191, 8_192, 1_050_000])
+@cases("size", [0, 1, 63, 64, 127, 128, 8_191, 8_192, 1_050_000])
 def test_texts_are_read_and_passed_over_whatever_their_length_is(size):
     fields = [{"name": name, "type": "string"} for name in ("text", "other", "more")]
     schema = {"type": "record", "name": "A", "fields": fields}

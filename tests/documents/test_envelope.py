@@ -11,6 +11,7 @@ from streamfilter.engine.ports import Layout
 from streamfilter.matching.verdict import envelope
 from streamfilter.matching.verdict.evidence_headers import PREFIX
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
+from tests.support.cases import cases
 
 SCHEMA_FILE = Path(streamfilter.__file__).parent / "schemas" / "envelope.json"
 SCHEMA = Draft202012Validator(json.loads(SCHEMA_FILE.read_text()))
@@ -69,22 +70,22 @@ def test_headers_say_what_the_envelope_says(decision: Decision) -> None:
     assert said == wanted | {PREFIX + "matches": envelope.encode(told["matches"])}
 
 
-@pytest.mark.parametrize("decision", [NEAR, EXACT, SAMPLED, UNIQUE])
-@pytest.mark.parametrize("value", [b'{"text":"\xc3\xa9"}', b"\xff\x00", b"", None])
+@cases("decision", [NEAR, EXACT, SAMPLED, UNIQUE])
+@cases("value", [b'{"text":"\xc3\xa9"}', b"\xff\x00", b"", None])
 def test_every_envelope_keeps_the_published_schema(decision: Decision, value: bytes | None) -> None:
     record = json.loads(envelope.encode(envelope.with_payload(evidence(decision), value)))
     SCHEMA.validate(record)
     SCHEMA.validate(evidence(decision))
 
 
-@pytest.mark.parametrize("code", ErrorCode)
+@cases("code", ErrorCode)
 def test_every_dead_letter_keeps_the_published_schema(code: ErrorCode) -> None:
     record = envelope.rejection(Malformed(code, "why"), source=SOURCE)
     SCHEMA.validate(envelope.with_payload(record, b"x"))
     assert record["error"] == {"stage": "read", "code": code.value, "message": "why"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "value"),
     [("verdict", "maybe"), ("scheme", "xyz"), ("similarity", 1.5), ("matches", [{"id": "a"}]),
      ("threshold", 0), ("payload", "x"), ("schema", 2), ("matches_truncated", 0)],
@@ -132,7 +133,7 @@ def test_evidence_is_read_back_with_its_places() -> None:
     assert [match.source for match in found.matches] == [m.source for m in SAMPLED.matches]
 
 
-@pytest.mark.parametrize("line", [b"", b"[]", b'{"verdict":"no"}', b"\xff", b"{"])
+@cases("line", [b"", b"[]", b'{"verdict":"no"}', b"\xff", b"{"])
 def test_what_is_no_envelope_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="no envelope"):
         envelope.decode(line)

@@ -2,12 +2,11 @@
 
 import json
 
-import pytest
-
 from streamfilter.assembly import reader_for
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.documents.codecs.schemas import HEADER
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Reading, Record, Source
+from tests.support.cases import cases
 
 FRAME = b"\0\0\0\0\7"
 FORMAT = "input.format=json_schema"
@@ -38,7 +37,7 @@ def test_the_parser_takes_out_what_is_named_as_it_does_of_bare_json(monkeypatch)
     assert reader.read(record) == Document("1", "a")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "code"),
     [
         (b'{"title":"a"}', ErrorCode.SCHEMA_DECODE), (b"", ErrorCode.SCHEMA_DECODE),

@@ -15,6 +15,7 @@ from streamfilter.model import (
 )
 from streamfilter.similarity.scheme import Normalisation
 from streamfilter.similarity.text.normalisation import Normaliser
+from tests.support.cases import cases
 from tests.support.values import replace
 
 SOURCE = Source("docs", 2, 17)
@@ -71,9 +72,7 @@ POISON = {
 READER = Reader(limits=Limits(document_bytes=10_000, text_characters=2_000, depth=64))
 
 
-@pytest.mark.parametrize(
-    ("code", "value"), [(code, value) for code, values in POISON.items() for value in values]
-)
+@cases(("code", "value"), [(code, value) for code, values in POISON.items() for value in values])
 def test_poison_has_its_code_and_its_message_tells_nothing_of_it(code, value):
     reading = READER.read(record(value))
     assert isinstance(reading, Malformed), reading
@@ -144,7 +143,7 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "id_", "text"), HARMLESS)
+@cases(("value", "id_", "text"), HARMLESS)
 def test_odd_but_valid_json_is_a_document(value: bytes, id_: str, text: str) -> None:
     assert READER.read(record(value)) == Document(id_, text)
 
@@ -163,9 +162,7 @@ def test_keys_that_the_fast_decoder_cannot_name_are_read_all_the_same() -> None:
     assert reader.read(record(b'{"a\\"b":"t","c\\\\d":"i"}')) == Document("i", "t")
 
 
-@pytest.mark.parametrize(
-    "pointer", ["", "text", "/0", "/items/12/text", "/-", "/a~3", "/a~", "$.text", "/0#/b"]
-)
+@cases("pointer", ["", "text", "/0", "/items/12/text", "/-", "/a~3", "/a~", "$.text", "/0#/b"])
 def test_pointers_at_one_element_or_misspelt_ones_are_refused(pointer: str) -> None:
     with pytest.raises(ValueError, match=r"JSON Pointer|array|~"):
         Reader(text=pointer)
@@ -207,7 +204,7 @@ def test_an_empty_text_names_the_document_that_it_replaces_if_its_id_can() -> No
     assert READER.read(record(b'{"text":" ","id":1}')) == empty
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("/text", b'{"text":null,"id":1}'),
@@ -228,7 +225,7 @@ def test_a_text_that_is_null_is_an_empty_text(text: str | list[str], value: byte
     assert reader.read(record(value)) == Document("docs-2-17" if id_ is None else "1", "")
 
 
-@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"null", b'"cut \\ud83d"'])
+@cases("number", [b"NaN", b"Infinity", b"-Infinity", b"null", b'"cut \\ud83d"'])
 def test_a_field_of_a_record_that_is_no_number_is_empty(number: bytes) -> None:
     reader = Reader("fields", fields=["/name", "/size"], held_out="/created")
     reading = reader.read(record(b'{"id":1,"name":"Ann","created":NaN,"size":' + number + b"}"))
@@ -236,7 +233,7 @@ def test_a_field_of_a_record_that_is_no_number_is_empty(number: bytes) -> None:
     assert reading == Document("1", join_fields(["Ann", size], ""))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "ids"),
     [
         (b"a", ("a",)),
@@ -264,7 +261,7 @@ def test_empty_texts_are_judged_when_the_policy_says_so() -> None:
     assert reader.read(record(b'{"text":" ","id":1}')) == Document("1", " ")
 
 
-@pytest.mark.parametrize("text", ["a", "。", "-", "😀", "\ue000", "\u0301", "ㄅ", " \u200b x"])
+@cases("text", ["a", "。", "-", "😀", "\ue000", "\u0301", "ㄅ", " \u200b x"])
 def test_any_visible_character_makes_a_text(text: str) -> None:
     assert not is_blank(text)
 

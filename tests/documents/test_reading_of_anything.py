@@ -10,6 +10,7 @@ from streamfilter.documents.fields.selecting import Limits
 from streamfilter.documents.fields.strict_json import check_depth
 from streamfilter.documents.reader import TOGETHER, Reader
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
+from tests.support.cases import cases
 
 LIMITS = Limits(document_bytes=5_000, text_characters=500, depth=5)
 READER = Reader(text="/a/text", id="/id", limits=LIMITS)
@@ -31,6 +32,7 @@ def record(value: bytes) -> Record:
     return Record(Source("t", 0, 1), None, value)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
 @settings(max_examples=400, deadline=None)
 def test_any_bytes_give_a_reading(value: bytes) -> None:
@@ -84,6 +86,7 @@ def expected_reading(value: Any) -> tuple[str, str] | ErrorCode:
     return str(value["id"]), value["a"]["text"] or ""
 
 
+@pytest.mark.slow
 @given(values, st.lists(st.tuples(st.integers(0, 400), st.sampled_from(PIECES)), max_size=3))
 @settings(max_examples=300, deadline=None)
 def test_the_fast_way_reads_what_the_slow_way_reads(value, pieces):
@@ -95,6 +98,7 @@ def test_the_fast_way_reads_what_the_slow_way_reads(value, pieces):
     assert fast.read(record(data)) == slow.read(record(data))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(values, st.integers(0, 60), st.sampled_from(PIECES)), min_size=1))
 @settings(max_examples=100, deadline=None)
 def test_records_that_are_read_together_are_read_as_each_by_itself(broken) -> None:
@@ -134,7 +138,7 @@ def depth(value: Any) -> int:
     return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [b"[" * 1_000_000, b'"' + b'\\"' * 500_000, b'"' * 1_000_000, b'{"a":' * 200_000,
      b"[]" * 500_000, b"[{" * 300_000 + b'"'],

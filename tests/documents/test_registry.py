@@ -17,7 +17,8 @@ from streamfilter.documents.codecs.registry_calls import BYTES_MAX, CONNECTIONS_
 from streamfilter.documents.codecs.schemas import Schema, SchemasAway, SchemaUnsettled
 from streamfilter.documents.fields.pointers import Unreadable
 from streamfilter.model import ErrorCode
-from tests.documents.registry_stub import SUBJECTS, Handler, url
+from tests.documents.registry_stub import SUBJECTS, Clock, Handler, url
+from tests.support.cases import cases
 
 __all__ = ["url"]
 
@@ -47,13 +48,6 @@ def test_a_schema_is_asked_for_once_with_what_it_refers_to(url):
     Registry(Access(url, token="t0ken")).schema(7)
     assert Handler.asked[-1][1] == "Bearer t0ken"
     assert "secret" not in repr(Access(url, user="me", password="secret", token="secret"))
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def settled(registry: Registry, clock: Clock, id: int | UUID) -> ErrorCode:
@@ -137,6 +131,7 @@ def waited_for(url: str, ids: range) -> tuple[Registry, Clock]:
     return registry, clock
 
 
+@pytest.mark.slow
 def test_thousands_of_unknown_ids_wait_together_over_a_few_connections(url):
     ids = range(1, 1_001)
     registry, _ = waited_for(url, ids)
@@ -150,6 +145,7 @@ def test_thousands_of_unknown_ids_wait_together_over_a_few_connections(url):
     assert len(Handler.asked) == asked, "it was late"
 
 
+@pytest.mark.slow
 def test_ids_that_stay_unknown_are_asked_for_a_few_at_a_time_and_said_together(url, caplog):
     ids = range(1, 501)
     registry, clock = waited_for(url, ids)
@@ -318,9 +314,14 @@ def test_an_answer_that_was_slow_is_kept_and_the_batch_is_not_held_up_for_the_ne
 
 
 AVRO = ("input.format=avro", "input.registry.url=https://registry:8081")
+OAUTH = ("oauth.token_url=https://id/token", "oauth.client_id=a", "oauth.client_secret=hunter2")
 
 
-@pytest.mark.parametrize(
+def of_registry(*settings: str) -> tuple[str, ...]:
+    return (*AVRO, *(f"input.registry.{each}" for each in settings))
+
+
+@cases(
     ("settings", "key"),
     [
         (("input.registry.url=http://r",), "input.registry.url"),
@@ -333,6 +334,19 @@ AVRO = ("input.format=avro", "input.registry.url=https://registry:8081")
         ((*AVRO, "input.registry.user=me", "input.registry.password=hunter2",
           "input.registry.token=x"), "input.registry.token"),
         ((*AVRO, "input.registry.timeout=2h"), "input.registry.timeout"),
+        (of_registry(*OAUTH[:2]), "input.registry.oauth"),
+        (of_registry(*OAUTH[1:]), "input.registry.oauth"),
+        (of_registry("oauth.scope=a"), "input.registry.oauth"),
+        (of_registry("oauth.token_url=id/token", *OAUTH[1:]), "input.registry.oauth.token_url"),
+        (of_registry("oauth.token_url=https://a:hunter2@id/token", *OAUTH[1:]),
+         "input.registry.oauth.token_url"),
+        (of_registry(*OAUTH, "token=hunter2"), "input.registry.oauth"),
+        (of_registry(*OAUTH, "user=me", "password=hunter2"), "input.registry.oauth"),
+        (of_registry("key_file=a"), "input.registry.key_file"),
+        (of_registry("key_password=hunter2"), "input.registry.key_file"),
+        (of_registry("certificate_file=a", "url=http://registry"),
+         "input.registry.certificate_file"),
+        (of_registry("identity_pool=a b"), "input.registry.identity_pool"),
     ],
 )  # fmt: skip
 def test_settings_that_contradict_each_other_are_problems(settings, key):
@@ -342,7 +356,12 @@ def test_settings_that_contradict_each_other_are_problems(settings, key):
 
 
 def test_the_secrets_of_a_registry_are_shown_nowhere():
-    settings = ("input.registry.user=me", "input.registry.password=hunter2")
-    config = load_config((), {"STREAMFILTER_INPUT__REGISTRY__PASSWORD": "12345"}, AVRO + settings)
-    assert config.secrets() == {"hunter2"}
-    assert "hunter2" not in json.dumps(config.masked()) + repr(config)
+    whole = (*OAUTH, "certificate_file=a", "key_password=hunter3")
+    before = {"STREAMFILTER_INPUT__REGISTRY__PASSWORD": "12345"}
+    for settings, environment, secrets in (
+        (("user=me", "password=hunter2"), before, {"hunter2"}),
+        (whole, {}, {"hunter2", "hunter3"}),
+    ):
+        config = load_config((), environment, of_registry(*settings))
+        assert config.secrets() == secrets
+        assert "hunter" not in json.dumps(config.masked()) + repr(config)

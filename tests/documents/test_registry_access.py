@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from streamfilter import cli
 from streamfilter.assembly import registry_for
-from streamfilter.config.loading import load_config, read_config
+from streamfilter.config.loading import load_config
 from streamfilter.documents.codecs.registry import Registry
 from streamfilter.documents.codecs.registry_calls import Access
 from streamfilter.documents.codecs.registry_tokens import (
@@ -27,7 +28,7 @@ from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.stops import ConfigError
 from tests.documents import test_avro
 from tests.documents.identity_provider import SECRET
-from tests.documents.registry_stub import Handler, serving, url
+from tests.documents.registry_stub import Clock, Handler, serving, url
 from tests.support.secure import Authority
 from tests.support.texts import ROOT
 from tests.support.values import replace
@@ -52,8 +53,8 @@ class Provider:
         return self.process.stdout.read().splitlines()
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
+@contextmanager
+def providing() -> Iterator[Provider]:
     command = [sys.executable, "-m", "tests.documents.identity_provider"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
@@ -65,12 +66,18 @@ def provider() -> Iterator[Provider]:
         process.wait()
 
 
-@dataclass
-class Clock:
-    now: float = 0.0
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """One of its own: it counts its tokens, can be killed, and says what it was asked."""
+    with providing() as found:
+        yield found
 
-    def __call__(self) -> float:
-        return self.now
+
+@pytest.fixture(scope="module")
+def any_provider() -> Iterator[Provider]:
+    """The same for all that only ask it."""
+    with providing() as found:
+        yield found
 
 
 def test_a_registry_gets_tokens_that_are_renewed_in_time_and_once_when_it_refuses_one(
@@ -150,10 +157,10 @@ def test_a_wrong_secret_is_said_with_its_cure_and_not_tried_again_at_once(provid
      ("elsewhere", "HTTP 404 Not Found; check token_url", SchemasWithheld)],
 )  # fmt: skip
 def test_what_is_no_token_makes_records_wait_and_is_never_their_fault(
-    id, words, kind, provider, url
+    id, words, kind, any_provider, url
 ):
     Handler.answers[SEVEN] = (200, SCHEMA)
-    client = replace(provider.client, id=id, seconds=1.0 if id == "slow" else 10.0)
+    client = replace(any_provider.client, id=id, seconds=1.0 if id == "slow" else 10.0)
     with pytest.raises(SchemasAway, match=words) as caught:
         Registry(Access(url), client=client).schema(7)
     assert type(caught.value) is kind
@@ -232,7 +239,7 @@ def test_files_that_do_not_fit_are_named_before_the_start(guarded, authority, tm
 
 
 def test_check_says_that_the_registry_agrees_or_what_is_wrong_with_the_client(
-    provider, url, capsys, monkeypatch, alone
+    any_provider, url, capsys, monkeypatch, alone
 ):
     Handler.answers["/subjects/articles-value/versions/latest"] = (
         200, {"schema": json.dumps(test_avro.ARTICLE)},
@@ -243,7 +250,7 @@ def test_check_says_that_the_registry_agrees_or_what_is_wrong_with_the_client(
         given = [
             "input.format=avro", "input.topic=articles", f"input.registry.url={url}",
             f"kafka.common.bootstrap.servers={broker.bootstrap}", "kafka.start_timeout=1s",
-            f"input.registry.oauth.token_url={provider.client.token_url}",
+            f"input.registry.oauth.token_url={any_provider.client.token_url}",
             "input.registry.oauth.client_id=number",
         ]  # fmt: skip
         arguments = [each for one in given for each in ("--set", one)]
@@ -256,39 +263,6 @@ def test_check_says_that_the_registry_agrees_or_what_is_wrong_with_the_client(
         said = capsys.readouterr().out
         assert "check token_url, client_id, client_secret" in said
         assert "hunter2" not in said
-
-
-OAUTH = ("oauth.token_url=https://id/token", "oauth.client_id=a", "oauth.client_secret=hunter2")
-
-
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
-        (OAUTH[:2], "oauth"), (OAUTH[1:], "oauth"), (("oauth.scope=a",), "oauth"),
-        (("oauth.token_url=id/token", *OAUTH[1:]), "oauth.token_url"),
-        (("oauth.token_url=https://a:hunter2@id/token", *OAUTH[1:]), "oauth.token_url"),
-        ((*OAUTH, "token=hunter2"), "oauth"),
-        ((*OAUTH, "user=me", "password=hunter2"), "oauth"),
-        (("key_file=a",), "key_file"), (("key_password=hunter2",), "key_file"),
-        (("certificate_file=a", "url=http://registry"), "certificate_file"),
-        (("identity_pool=a b",), "identity_pool"),
-    ],
-)  # fmt: skip
-def test_settings_that_contradict_each_other_are_problems(given, key):
-    whole = ("url=https://registry", *given)
-    problems = read_config(
-        (), {}, ("input.format=avro", *(f"input.registry.{each}" for each in whole))
-    ).problems
-    assert [problem.key for problem in problems] == [f"input.registry.{key}"]
-    assert "hunter2" not in str(problems)
-
-
-def test_the_secrets_are_shown_nowhere():
-    given = ("format=avro", "registry.url=https://registry", "registry.certificate_file=a",
-             "registry.key_password=hunter3", *(f"registry.{each}" for each in OAUTH))  # fmt: skip
-    config = load_config((), {}, [f"input.{each}" for each in given])
-    assert config.secrets() == {"hunter2", "hunter3"}
-    assert "hunter" not in json.dumps(config.masked()) + repr(config)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config" / "registries").glob("*.yaml")), ids=str)

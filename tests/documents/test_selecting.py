@@ -25,6 +25,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
+from tests.support.cases import cases
 
 SOURCE = Source("docs", 2, 17)
 PARTS = ["/title", "/body/text", "/paragraphs/*/text"]
@@ -41,7 +42,7 @@ def code_of(reading: Reading) -> ErrorCode:
     return reading.code
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "text"),
     [
         ({"title": "a", "body": {"text": "b"}, "paragraphs": [{"text": "c"}, {"text": "d"}]},
@@ -88,7 +89,7 @@ def test_null_on_the_way_to_every_text_is_a_tombstone():
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [{"title": 7}, {"title": "a", "body": "b"}, {"paragraphs": "c"}, {"paragraphs": ["c"]},
      {"title": "a", "paragraphs": [{"text": ["d"]}]}, [], "a"],
@@ -121,7 +122,7 @@ def test_an_id_comes_from_the_last_header_of_its_name():
     assert reading == Malformed(ErrorCode.BAD_UTF8, "header ce_id is not UTF-8 at byte 0")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "id_", "forgets"),
     [
         (b'{"id":7,"x":[]}', "7", ("7",)),
@@ -151,7 +152,7 @@ def test_an_id_comes_from_inside_the_key_and_a_tombstone_names_the_same(key, id_
     assert read(deleted, {"after": None}, key=key).forgets == forgets
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "headers", "forgets", "scope"),
     [
         (b'{"id":7,"tenant":"n"}', (), ("7",), ('"n"',)),
@@ -221,7 +222,7 @@ def test_a_pointer_leads_on_into_json_in_a_string(text, id_, document):
     assert read(fields, inside(ROW)).id == "7"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "code", "message"),
     [
         (inside("{"), ErrorCode.INVALID_JSON, "the JSON in /after: "),
@@ -310,8 +311,8 @@ def test_the_fast_way_reads_what_the_slow_way_reads(value, within):
 ODD = [None, 1, -5, 10**30, True, 1.5, "", "a", "é", "\ud800", b"a", [], {}, [1], {"text": "a"}]
 
 
-@pytest.mark.parametrize("id_", [None, "/id"])
-@pytest.mark.parametrize("text", ODD, ids=repr)
+@cases("id_", [None, "/id"])
+@cases("text", ODD)
 def test_what_is_at_hand_is_what_is_looked_for(text, id_) -> None:
     """The short way past an object of two keys answers as the long one."""
     selection = TextSelection(["/text"], id_)

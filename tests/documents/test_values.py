@@ -11,6 +11,7 @@ from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.workers.crew import Crew
 from streamfilter.workers.preparing import Preparing
+from tests.support.cases import cases
 
 HERE = Source("in", 0, 7)
 DEEP = '{"a":' * 40 + "1" + "}" * 40
@@ -30,8 +31,8 @@ def read(value: str, *, text: str | list[str] = "/text", **settings: object) -> 
     return reader.read(Record(HERE, None, value.encode()))
 
 
-@pytest.mark.parametrize(("given", "wanted"), VALUES)
-@pytest.mark.parametrize("text", ["/text", ["/text", "/title"], ["/lines/*"]])
+@cases(("given", "wanted"), VALUES)
+@cases("text", ["/text", ["/text", "/title"], ["/lines/*"]])
 def test_a_value_is_canonical_whichever_decoder_reads_it(given, wanted, text):
     record = f'{{"id":1,"text":"t","title":"u","lines":["t"],"v":{given},"deep":{{"v":{given}}}}}'
     reading = read(record, text=text)

@@ -35,6 +35,7 @@ from streamfilter.model import (
 )
 from tests.engine.scripted import FakeClock
 from tests.engine.world import STYLE
+from tests.support.cases import cases
 from tests.support.values import replace
 
 COUNT = 7
@@ -234,8 +235,8 @@ def test_two_at_once_send_each_record_once_and_the_first_is_fenced(verb: str) ->
     assert fenced > 10
 
 
-@pytest.mark.parametrize("names_each", [True, False])
-@pytest.mark.parametrize("between", [0, 1, 2])
+@cases("names_each", [True, False])
+@cases("between", [0, 1, 2])
 def test_a_refused_record_stays_and_the_others_are_sent_once(
     names_each: bool, between: int
 ) -> None:

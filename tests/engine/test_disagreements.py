@@ -20,6 +20,7 @@ from streamfilter.index.input_table import ONE_TOPIC, InputTable
 from streamfilter.index.protocol import Progress
 from streamfilter.model import InputTopic
 from streamfilter.tasks.task_start import TaskStart
+from tests.support.cases import cases
 from tests.support.values import replace
 
 NAMES = Names("group", "in", "changelog/0", "state")
@@ -40,9 +41,7 @@ def test_an_index_that_has_applied_what_the_changelog_does_not_hold_is_refused()
         assert ("set kafka.group and index.changelog as they were" in str(said.value)) is empty
 
 
-@pytest.mark.parametrize(
-    ("offset", "behind"), [(-1, False), (0, True), (8, True), (9, False), (10, False)]
-)
+@cases(("offset", "behind"), [(-1, False), (0, True), (8, True), (9, False), (10, False)])
 def test_an_index_is_behind_if_its_next_record_was_cut_off(offset, behind):
     assert is_behind_start(at(offset), Watermarks(10, 20)) is behind
 

@@ -44,6 +44,7 @@ from tests.engine.world import (
     World,
     assert_as_undisturbed,
 )
+from tests.support.cases import cases
 from tests.support.values import replace
 
 
@@ -177,7 +178,7 @@ def test_a_slow_commit_costs_the_producer_too() -> None:
     assert_as_undisturbed(world, changelog=False)  # the next batches are smaller
 
 
-@pytest.mark.parametrize("call", ["begin", "flush", "send_offsets", "commit", "abort"])
+@cases("call", ["begin", "flush", "send_offsets", "commit", "abort"])
 def test_an_unknown_outcome_starts_over_with_step_one(call: str) -> None:
     world = World()
     world.until(10)

@@ -24,10 +24,11 @@ from streamfilter.engine.ports import Abortable, Layout, OutcomeUnknown
 from streamfilter.kafka.ports.membership import parse_member
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
+from tests.support.cases import cases
 from tests.support.values import replace
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "signed"),
     [
         # the vectors of org.apache.kafka.common.utils.UtilsTest

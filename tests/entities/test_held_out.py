@@ -114,6 +114,7 @@ def sorted_stream(rng, count=6_000):
             waiting.append((day + rng.expovariate(1 / 10), who, other, phone))
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_sorted_by_the_held_out_field_is_judged_right():
     # By pairs of one batch, which came within days, the share was below zero.
     print("seed 12")

@@ -17,6 +17,7 @@ from streamfilter.entities.scoring import points_of, score
 from streamfilter.similarity.scheme import Scheme
 from tests.entities.figures import CONFIG, figures
 from tests.entities.people import AMERICAN, EUROPEAN, register
+from tests.support.cases import cases
 
 FIELDS = ("name", "birth_date", "address", "phone", "email")
 
@@ -52,7 +53,7 @@ BOB = {"name": "Robert Lee", "birth_date": "1984-01-31", "address": "12 Main Str
        "phone": "+1 555 123 4567", "email": "robert.lee@example.org"}  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("other", "same"),
     [
         ({"name": "Lee, Bob", "birth_date": "01/31/1984", "phone": "(555) 123-4567"}, True),
@@ -77,7 +78,7 @@ def test_who_is_the_same_person(similarity, other, same):
     assert similarity(BOB, other) == similarity(other, BOB)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "values", "normalised"),
     [
         ("name", ["Dr. José  MÜLLER", "josé müller", "Jose\u0301 Mu\u0308ller"], "jose muller"),
@@ -114,7 +115,7 @@ def test_a_value_is_normalised_by_its_kind(kind, values, normalised):
         assert len(kind.parts(kind.normalise(value))) == kind.pairs
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "one", "other", "low", "high"),
     [
         ("name", "bob lee", "lee robert", 95, 99),
@@ -166,6 +167,7 @@ def test_check_finds_that_the_library_for_records_is_missing(no_settings, capsys
     assert "pip install 'streamfilter[records]'" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_value_that_thousands_share_hides_no_one(tmp_path):
     """One city and one switchboard for all: the true match shares only beginnings beside them."""
     fields = "input.fields={/name: name, /city: exact, /phone: phone}"

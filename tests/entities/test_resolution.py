@@ -16,6 +16,7 @@ from streamfilter.index.protocol import Documents
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from tests.entities.customers import BEFORE, customers, write
+from tests.support.cases import cases
 
 CONFIG = str(Path(__file__).parents[2] / "config" / "customers.yaml")
 FIELDS = {"/name": "words", "/address": "words", "/phone": "digits"}
@@ -76,7 +77,7 @@ def test_records_meet_by_one_equal_field_and_a_missing_one_is_none():
     assert not met[3, 4].any()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "one", "other", "low", "high"),
     [
         ("words", "ann lee", "ann lee", 100, 100),

@@ -91,6 +91,7 @@ def run(capsys, *arguments):
     return code, captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_evaluate_judges_a_sample_by_brute_force_and_draws_the_curve(capsys, tmp_path):
     path, picture = write(tmp_path / "in.jsonl"), tmp_path / "curve.svg"
     arguments = ["evaluate", path, "--sample", "300", "--plot", str(picture)]
@@ -116,6 +117,7 @@ def test_evaluate_judges_a_sample_by_brute_force_and_draws_the_curve(capsys, tmp
     assert "theory" in text
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_same_every_time(capsys, tmp_path):
     # Two bands of nine rows miss a third of these pairs: which ones is a matter of the seed.
     path = write(tmp_path / "in.jsonl")

@@ -9,6 +9,7 @@ import pytest
 from streamfilter.cli import main
 from tests.filter.conftest import Desk, desk
 from tests.filter.stories import lines_of, stories, write
+from tests.support.cases import cases
 
 __all__ = ["desk"]
 
@@ -45,6 +46,7 @@ def evaluated(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[i
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_a_run_of_the_filter_is_judged_against_the_truth(desk, case, capsys):
     source, truth = case
     assert desk.run(source) == 0
@@ -59,6 +61,7 @@ def test_a_run_of_the_filter_is_judged_against_the_truth(desk, case, capsys):
     assert report["recall"]["of"] > 50
 
 
+@pytest.mark.slow
 def test_without_outputs_the_filter_runs_first(case, capsys):
     source, truth = case
     code, report = evaluated(capsys, source, "--pairs", truth)
@@ -67,6 +70,7 @@ def test_without_outputs_the_filter_runs_first(case, capsys):
     assert report["precision"]["share"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_line_lost_from_an_output_is_found(desk, case, capsys):
     source, truth = case
     assert desk.run(source) == 0
@@ -81,6 +85,7 @@ def test_a_line_lost_from_an_output_is_found(desk, case, capsys):
     assert (code, report["extra"], report["missing"]) == (1, 1, 0)
 
 
+@pytest.mark.slow
 def test_too_low_a_share_fails_only_when_a_least_one_is_wanted(case, capsys):
     source, truth = case
     strict = ["--threshold", "0.99"]
@@ -88,6 +93,7 @@ def test_too_low_a_share_fails_only_when_a_least_one_is_wanted(case, capsys):
     assert evaluated(capsys, source, "--pairs", truth, *strict, "--min-recall", "0.9")[0] == 1
 
 
+@pytest.mark.slow
 def test_the_table_is_for_people(case, capsys):
     source, truth = case
     assert main(["evaluate", str(source), "--pairs", str(truth), "--threshold", "0.99"]) == 0
@@ -119,7 +125,7 @@ def test_outputs_that_are_none_are_refused_with_their_line(desk, case, capsys):
     assert f"{source}, line 1: no envelope" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
     [[], ["in", "--unique", "u"], ["in", "--dead-letter", "d"], ["-"], ["in", "--topics"]],
 )

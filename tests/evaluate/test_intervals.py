@@ -14,6 +14,7 @@ from streamfilter.quality.sample.brute_force import all_pairs
 from streamfilter.similarity.estimators import share_of_families, student
 from tests.audit import planted
 from tests.audit.planted import batches, fresh, with_changed_end
+from tests.support.cases import cases
 
 THRESHOLD, DOCUMENTS, SAMPLES = 0.8, 100, 40
 
@@ -92,9 +93,10 @@ def test_the_intervals_hold_what_the_source_is_like(source, shape, method):
         check(list(tallies))
 
 
-@pytest.mark.parametrize("like", [0.0, 0.3, 0.9])
-@pytest.mark.parametrize("missed", [0.01, 0.1, 0.4])
-@pytest.mark.parametrize("families", [3, 10, 100])
+@pytest.mark.slow
+@cases("like", [0.0, 0.3, 0.9])
+@cases("missed", [0.01, 0.1, 0.4])
+@cases("families", [3, 10, 100])
 def test_families_that_are_alike_inside_are_not_taken_for_many(families, missed, like):
     """Taken for independent trials, it held in .18 to .20 of the cases (100 families, .9 alike)."""
     rng, held = np.random.default_rng([families, int(missed * 100), int(like * 10)]), 0

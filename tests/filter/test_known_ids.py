@@ -105,6 +105,7 @@ def test_an_empty_text_is_a_short_one_where_ids_decide(desk, capsys):
     assert "set it to forward, as input.short_text" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_id_that_is_updated_for_ever_leaves_no_trace(desk: Desk) -> None:
     records = [("a", f"{TEXT} {row % 3}") for row in range(3_000)]
     options = {"set": "input.known_id=update", "state": "s"}

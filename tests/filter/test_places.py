@@ -195,6 +195,7 @@ def test_evidence_is_not_written_under_the_name_of_another_format(desk: Desk, ca
         assert not named.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("documents", [1, 7, 1_000])
 def test_the_size_of_batches_changes_no_output(desk: Desk, documents: int) -> None:
     path = write(desk.path / "in", [*lines_of(stories(150)), *BROKEN])

@@ -21,6 +21,7 @@ def filtered(desk: Desk, source: Path, *more: str) -> tuple[bytes, bytes]:
     return desk.unique.read_bytes(), desk.duplicates.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_same_file_gives_the_same_outputs_and_another_seed_others(desk: Desk) -> None:
     source = write(desk.path / "in", lines_of(stories(600)))
     always = filtered(desk, source)

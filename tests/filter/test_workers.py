@@ -45,6 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_workers_change_no_output_and_no_index(desk, source, expected, asked):
     assert desk.run(source, state="s", workers=2, set=BATCH) == 0
     assert desk.outputs == expected
@@ -78,6 +79,7 @@ def test_a_filter_that_is_killed_with_its_workers_is_run_again(forge, desk, sour
     assert desk.outputs == expected
 
 
+@pytest.mark.slow
 def test_trouble_with_reading_ahead_comes_in_its_turn(desk: Desk, source: Path) -> None:
     """A broken line in the next batch must not keep this one from being judged and remembered."""
     lines = lines_of(stories(700))

@@ -34,6 +34,7 @@ SEARCHED = {
 SEED = 20_261_122
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_the_search_begins_with_keeps_the_promises(name: str) -> None:
     target = TARGETS[name]

@@ -33,6 +33,7 @@ HOSTILE = "--against=\"'><script>alert(1)</script> $(touch pwned) `id` \u202e \n
 WORDS = "the old mill by the river was sold to a young family from the city"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_hurry")
 def test_the_answer_is_that_of_the_command_and_ids_are_only_ids(tmp_path):
     with Deduplicator(tmp_path / "memory", threshold=0.8) as stories:

@@ -17,6 +17,7 @@ from streamfilter.monitoring.web.pages import Pages
 from streamfilter.process import logs
 from streamfilter.process.health import Health, State
 from streamfilter.stops import ConfigError, ExitCode
+from tests.support.cases import cases
 
 
 class Clock:
@@ -240,7 +241,7 @@ def test_a_reason_that_quotes_a_secret_is_masked(server, health, path):
     assert b"hunter2" not in ask(server, "/livez")[2]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "allowed"),
     [
         ("evil.example", False), ("evil.example:9464", False), ("EVIL.example.", False),

@@ -13,6 +13,7 @@ from streamfilter.index.bands.bloom_filter import (
     words_for,
 )
 from streamfilter.similarity.kernel.choice import AUTO, OFF, chosen
+from tests.support.cases import cases
 
 SEED = 20_240_607
 ALONE = FilterPool(0)
@@ -29,6 +30,7 @@ def filled(count: int, *, bits: int, pieces: int = 1) -> BloomFilter:
     return made
 
 
+@pytest.mark.slow
 def test_what_was_added_is_never_called_absent_however_full_or_small_a_filter_is() -> None:
     rng = np.random.default_rng(SEED)
     made, added = ALONE.of_keys(30_000, bits=32), np.empty(0, np.uint64)
@@ -44,7 +46,7 @@ def test_what_was_added_is_never_called_absent_however_full_or_small_a_filter_is
             smaller = smaller.halved()
 
 
-@pytest.mark.parametrize("edge", [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1])
+@cases("edge", [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1])
 def test_the_ends_of_the_key_space_are_keys_like_others(edge: int) -> None:
     made, keys = ALONE.of_keys(1_000, bits=16), np.array([edge], np.uint64)
     assert not together([made], keys).any()

@@ -144,6 +144,7 @@ def test_an_id_that_is_no_unicode_is_refused() -> None:
         encode_documents(broken)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=300, deadline=None)
 def test_changed_bytes_are_refused_or_read_as_a_value_that_means_them(data: st.DataObject) -> None:

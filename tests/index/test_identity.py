@@ -5,6 +5,7 @@ import pytest
 from streamfilter.index.directory.identity import decode_identity, differences
 from streamfilter.index.errors import FormatError, IndexMismatch
 from tests.index.samples import SCHEME, identity
+from tests.support.cases import cases
 from tests.support.values import replace
 
 SEED = identity().seed
@@ -51,13 +52,13 @@ def test_the_check_of_a_seed_is_another_for_another_index() -> None:
     assert len(checks) == 5
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b"{}", b'{"format": "1"}', b"[" * 9_000])
+@cases("data", [b"", b"\xff", b"[1]", b"{}", b'{"format": "1"}', b"[" * 9_000])
 def test_bytes_that_are_no_identity_are_refused(data: bytes) -> None:
     with pytest.raises(FormatError):
         decode_identity(data)
 
 
-@pytest.mark.parametrize("field", ["index_id", "scheme", "seed", "created", "scheme_fingerprint"])
+@cases("field", ["index_id", "scheme", "seed", "created", "scheme_fingerprint"])
 def test_an_identity_that_lacks_a_field_is_refused(field: str) -> None:
     fields = json.loads(identity().encode())
     del fields[field]

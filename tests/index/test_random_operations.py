@@ -187,6 +187,7 @@ class Twins:
         self.rocks.close()
 
 
+@pytest.mark.slow
 @seeds(4)
 def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")

@@ -41,6 +41,7 @@ from tests.index.samples import (
     random_keys,
     removals,
 )
+from tests.support.cases import cases
 from tests.support.values import replace
 
 CAP, SIZE, WRITES = 3, 20, 120
@@ -108,6 +109,7 @@ def story(path: Path, writes: int = WRITES, **bounds: int) -> None:
     index.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("front_bytes", "read_keys"), [(0, 1 << 9), (3 << 10, 0), (1 << 20, 0)])
 def test_an_index_with_runs_is_the_model_after_kills_and_merges(
     tmp_path, monkeypatch, front_bytes, read_keys
@@ -167,6 +169,7 @@ def a_merge_goes_on_behind_a_page_that_is_not_written(patch: pytest.MonkeyPatch)
     patch.setattr(Merge, "resumed", resumed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
     [
@@ -308,6 +311,7 @@ def test_a_list_of_runs_that_cannot_be_read_refuses_the_index(
         opened(tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_filters_are_halved_until_they_fit_and_are_whole_again_with_more_memory(
     tmp_path: Path,
 ) -> None:
@@ -374,6 +378,7 @@ def test_the_default_bound_gives_12_bits_a_key_up_to_20_million_documents() -> N
     assert bits[-1] < BITS, "the smallest runs alone have more"
 
 
+@pytest.mark.slow
 def test_rows_of_format_2_become_runs_with_the_writes(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(window_runs, "ROWS_AT_ONCE", 100)
     model = model_after(40)
@@ -406,7 +411,7 @@ def test_rows_of_format_2_become_runs_with_the_writes(tmp_path: Path, monkeypatc
     again.close()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@cases("seed", range(6))
 def test_runs_are_packed_cut_and_merged_as_dictionaries_are(seed: int) -> None:
     rng, runs, wanted = random.Random(seed), list[SortedRun](), dict[int, tuple[list[int], int]]()
     for _ in range(5):
@@ -461,14 +466,15 @@ def as_dict(run: SortedRun) -> dict[int, tuple[list[int], int]]:
     }
 
 
-@pytest.mark.parametrize("count", [0, 1, 100, 5_000])
-@pytest.mark.parametrize("kinds", [1, 50, 2**16, 2**64])
-@pytest.mark.parametrize("shift", [0, 30])
+@cases("count", [0, 1, 100, 5_000])
+@cases("kinds", [1, 50, 2**16, 2**64])
+@cases("shift", [0, 30])
 def test_counting_the_bits_of_keys_orders_them(count: int, kinds: int, shift: int) -> None:
     keys = np.random.default_rng(count).integers(0, kinds, count, np.uint64) << np.uint64(shift)
     assert order_of(keys).tolist() == np.argsort(keys, kind="stable").tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("first", ["new", "format 2"])
 def test_processes_of_one_write_each_leave_few_runs_and_little_to_be_read(

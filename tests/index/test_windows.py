@@ -109,6 +109,7 @@ def test_what_the_horizon_has_passed_is_not_counted_and_goes_with_its_window(mak
     assert len(index.fetch(np.arange(5 * SIZE, 7 * SIZE))) == 2 * SIZE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kept", "expired", "seen"),
     [(15, 1, 1), (13, 3, 2), (11, 5, 0), (4, 12, 2), (2, 14, 1), (0, 16, 0)],
@@ -131,6 +132,7 @@ def test_a_write_reads_less_than_half_of_the_window_that_its_horizon_falls_into(
     assert sum(read) == seen * SIZE
 
 
+@pytest.mark.slow
 def test_what_windows_hold_is_counted_once_if_what_wrote_them_did_not_say_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +354,7 @@ def test_families_that_are_missing_or_older_are_damage(tmp_path: Path) -> None:
         opened(tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_the_horizon_never_falls_and_windows_follow_each_other(make_index: MakeIndex) -> None:
     index = lived(make_index(bucket_cap=CAP), 27)
     before, now = list(index.dump()), index.progress
@@ -416,6 +419,7 @@ def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(
     assert (report.documents, report.batches) == (20 * SIZE, 20)
 
 
+@pytest.mark.slow
 def test_a_document_outside_of_its_window_is_reported(tmp_path: Path) -> None:
     lived(opened(tmp_path), 38).close()
     with viewed(tmp_path) as view:

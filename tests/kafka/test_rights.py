@@ -9,6 +9,7 @@ import pytest
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.brokers import rights
 from streamfilter.kafka.brokers.rights import Acls, Right, check_rights, command_for
+from tests.support.cases import cases
 from tests.support.texts import TEXTS
 
 BOB = "User:bob"
@@ -25,7 +26,7 @@ def acl(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("right", "acls", "lacking"),
     [
         (TOPIC, [], ("READ",)),

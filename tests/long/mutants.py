@@ -44,7 +44,7 @@ TREE = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
 ROOMS = "matching,engine,index,tasks,similarity"
 MEASURED = [
-    "-m", "quick or slow", "tests", *(f"--ignore=tests/{name}" for name in (
+    "-m", "not kafka and not tools", "tests", *(f"--ignore=tests/{name}" for name in (
         "bench", "ci", "demo", "deploy", "fuzz", "long", "process", "test_architecture.py",
         "test_house.py", "test_texts.py", "test_words.py")),
     "--deselect=tests/simulator/test_planted_bugs.py",
@@ -232,7 +232,8 @@ def judged(mutants: Sequence[Mutant], worker: Worker) -> Iterator[dict[str, Any]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    importlib.import_module("tests.conftest")  # for libraries: a forked run has them at once
+    for name in ("conftest", "support.stage", "support.session.examples"):
+        importlib.import_module(f"tests.{name}")  # for libraries: a forked run has them at once
     rooms = options.rooms.split(",")
     mutants = drawn(TREE, options.count, options.seed, rooms)
     if options.again:

@@ -40,6 +40,7 @@ from streamfilter.quality.live.figures import Quality
 from streamfilter.similarity.columns import Widths
 from streamfilter.similarity.scheme import Scheme, Shingling
 from tests.audit.rounds import a_round
+from tests.support.cases import cases
 from tests.support.values import replace
 
 MATCH = Match("a", 0.9, 3, Source("t", 0, 1), 1)
@@ -296,7 +297,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
         assert metric.full_name + suffix in names
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         lambda metrics: metrics.count("rebalances_total", "panic"),

@@ -17,12 +17,13 @@ from streamfilter.similarity.scheme import Normalisation, Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.stops import ConfigError
 from tests.pipeline.test_sequential_model import run_in_batches, story
+from tests.support.cases import cases
 
 SEED = bytes(range(16))
 NUMBERS = Scheme(16, 6, digests=("agree numbers",))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "numbers"),
     [
         ("1'000 1,000 1.000 1\u00a0000 1\u202f000 1\u2019000", ["1000"] * 6),
@@ -58,7 +59,7 @@ def agree(one: tuple, other: tuple, **scheme) -> bool:
     return first == second
 
 
-@pytest.mark.parametrize(
+@cases(
     ("digests", "one", "other", "equal"),
     [
         (("agree numbers",), ("from 3 to 5", ()), ("a 3 b 5", ()), True),
@@ -129,7 +130,7 @@ def test_an_equal_text_with_another_value_is_no_duplicate(text):
     assert (sketcher.keys_of(again.contents) == other.keys).all()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "problem"),
     [
         (("input.format=text", "verify.agree_on=[/date]"), "the whole value is the text"),

@@ -23,12 +23,14 @@ from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.stops import ConfigError
 from tests.pipeline.test_sequential_model import SEED, batch_of, plain, run_in_batches
+from tests.support.cases import cases
 
 BOTH = Scheme(16, 6, digests=("also /guid", "also /url"))
 SKETCHER = Sketcher(BOTH, seed=SEED)
 DAY = 86_400_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 5_000])
 def test_a_match_by_a_field_is_as_young_as_one_by_text_however_often_the_value_comes(
     size, monkeypatch
@@ -95,7 +97,7 @@ def digests(values: object, *settings: str, scheme_of_settings: bool = True) -> 
     return sketcher.sketch([reading.text], [reading.values]).contents.naming[0].tolist()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "other", "same"),
     [
         (b'"https://a.x/1"', b'"https://a.x/1"', True),
@@ -143,7 +145,7 @@ def test_a_value_counts_within_its_field_and_its_scope():
     assert scoped[0] == scoped[2] != scoped[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "problem"),
     [
         (("input.format=text", "verify.also_same=[/url]"), "the whole value is the text: no field"),

@@ -20,6 +20,7 @@ from streamfilter.matching.verdict.envelope import (
 from streamfilter.model import Decision, Match, Record, Source, Verdict
 from streamfilter.similarity.columns import Widths
 from tests.pipeline.test_sequential_model import SKETCHER, batch_of, run_in_batches, story
+from tests.support.cases import cases
 
 LONG = "i" * 1_024
 BASE = story(random.Random(1), 12)
@@ -49,7 +50,7 @@ def matches_of(ids: list[str]) -> list[Match]:
     return [Match(id_, 0.911111, 16, source, n, 0.922222) for n, id_ in enumerate(ids)]
 
 
-@pytest.mark.parametrize("id_", [LONG, "\x01" * 1_024, "ü" * 512, "\U0001f98a" * 256, "short"])
+@cases("id_", [LONG, "\x01" * 1_024, "ü" * 512, "\U0001f98a" * 256, "short"])
 def test_matches_are_listed_up_to_their_bound_and_the_best_one_always(id_):
     kept = within(matches_of([id_] * 40))
     told = Decision(Verdict.NEAR_DUPLICATE, tuple(kept))

@@ -12,6 +12,7 @@ from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.stopwords import stop_words
 from tests.similarity.known.vectors import SCHEMES
+from tests.support.cases import cases
 
 SEED = bytes(range(16))
 MEGABYTE = 1_000_000
@@ -72,7 +73,7 @@ def test_texts_of_nothing_but_stop_words_are_judged_like_others(kind):
     assert found == [Verdict.UNIQUE, Verdict.UNIQUE, Verdict.NEAR_DUPLICATE]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("alphabet", "kind", "size"),
     [
         ("ابجدهوزحطيكلمنسعفصقرشت", "word", 3),  # written from right to left

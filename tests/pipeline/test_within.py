@@ -16,6 +16,7 @@ from streamfilter.matching.verdict.decision import Fate
 from streamfilter.similarity.columns import Widths
 from streamfilter.stops import ConfigError
 from tests.pipeline.test_sequential_model import SKETCHER, run_in_batches
+from tests.support.cases import cases
 
 DAY = 86_400_000
 WITHIN = Retention(within=3 * DAY)
@@ -39,8 +40,8 @@ def judged(index, texts, days, *, size=1, retention=WITHIN, before=0):
     return [each.match.document_id if each.match else str(each.verdict) for each in decisions]
 
 
-@pytest.mark.parametrize("size", [1, 4, 100])
-@pytest.mark.parametrize("text", [TEXT, "short"])
+@cases("size", [1, 4, 100])
+@cases("text", [TEXT, "short"])
 def test_the_oldest_equal_text_within_reach_is_the_match_and_no_older_one_hides_it(size, text):
     days = [0, 2, 3, 4, 5, 7, 8, 11.5]
     found = judged(MemoryIndex(Widths(128)), [text] * 8, days, size=size)
@@ -99,7 +100,7 @@ def test_documents_from_before_it_was_set_count_as_arrived_then_and_a_longer_one
     assert {each.document_id for each in found[5].matches} == {"d0", "d4"}
 
 
-@pytest.mark.parametrize("value", ["0s", "3", "-1d", "[1d]", "true", "1e9d"])
+@cases("value", ["0s", "3", "-1d", "[1d]", "true", "1e9d"])
 def test_a_time_that_is_none_is_refused(value):
     with pytest.raises(ConfigError, match=r"verify\.within"):
         load_config((), {}, [f"verify.within={value}"])

@@ -15,6 +15,7 @@ import pytest
 import streamfilter
 from streamfilter import cli, stops
 from streamfilter.similarity.kernel.choice import choice, chosen
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_a_shell_completes_verbs_options_and_the_keys_of_set():
     assert "kafka.common=" in completed("check", "--set", "")
 
 
-@pytest.mark.parametrize(
+@cases(
     "words",
     ["filter in", "filter --unique o", "pairs in", "evaluate in", "evaluate --pairs t", "peek in",
      "plan --sample s", "run --config c", "check --index --state s", "check -c c"],

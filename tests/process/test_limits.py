@@ -26,6 +26,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS)
 def test_run_refuses_a_small_limit_and_names_number_and_cure(tmp_path: Path, name: str) -> None:
     limit, words = LIMITS[name]
@@ -122,6 +123,7 @@ def test_requests_without_a_thread_use_up_nothing(monkeypatch: pytest.MonkeyPatc
         assert json.loads(ask().partition(b"\r\n\r\n")[2])["live"] is True
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

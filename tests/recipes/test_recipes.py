@@ -42,6 +42,7 @@ def test_init_knows_a_stream_by_its_texts(name):
     assert example_file(name) == (ROOT / f"config/{name}.yaml").read_text(), "copy it"
 
 
+@pytest.mark.slow
 def test_a_stream_of_no_such_habit_has_the_default_settings():
     assert fitting(text for _, text in islice(documents(), 0, 1_000, 5)) is None
 

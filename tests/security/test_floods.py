@@ -134,6 +134,7 @@ def test_copies_behind_variants_are_judged_twice_not_over_and_over(asked):
     assert sum(asked) <= 2 * 1_000
 
 
+@pytest.mark.slow
 def test_a_flood_of_hopeful_variants_is_compared_with_as_many_as_are_estimated(monkeypatch):
     """None of them matches, so each document goes on to the last of its candidates."""
     enemy, flood, compared = Enemy(2), Flood(sketcher=SKETCHER), []
@@ -208,6 +209,7 @@ def test_the_most_similar_are_compared_not_those_that_share_most_bands(tmp_path)
         assert attacked(index, Flooding(1_000, 12, 0), seed=1, batch=100).recall >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flood",
     [*FLOODS, Flooding(3_000, 12, 0.93)],

@@ -37,7 +37,8 @@ def native() -> calls.Kernel:
         return found.kernel
 
 
-@over(range(60))
+@pytest.mark.slow
+@over(range(15))
 def test_any_texts_have_the_same_sketches_under_any_scheme(number):
     scheme, texts, values = random_case(random.Random(number))
     one, other = both(scheme, texts, values)
@@ -155,8 +156,10 @@ def test_the_source_is_short():
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the library is compiled to: an empty folder."""
+    """Where the library is compiled to, and not optimised: an empty folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    quickly = tuple(each for each in library.FLAGS if each != "-O3")
+    monkeypatch.setattr(library.compile_to, "__defaults__", (quickly,))
     choice._found.cache_clear()
     yield tmp_path / "streamfilter"
     choice._found.cache_clear()
@@ -186,19 +189,18 @@ def replaced(path: Path, content: bytes) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
-def test_a_damaged_library_is_never_loaded_and_made_anew(cache, damage, monkeypatch):
+def test_a_damaged_library_is_never_loaded_and_made_anew(cache, monkeypatch):
     signs()
     (made,) = cache.iterdir()
     whole = made.read_bytes()
-    broken = {"cut": whole[:5_000], "changed": b"\x7fELF" + bytes(99) + whole[103:], "empty": b""}
-    replaced(made, broken[damage])
+    for broken in (whole[:5_000], b"\x7fELF" + bytes(99) + whole[103:], b""):
+        replaced(made, broken)
+        choice._found.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", "")
+            assert signs().kernel is None
     choice._found.cache_clear()
     assert signs().kernel is not None
-    replaced(made, broken[damage])
-    monkeypatch.setenv("PATH", "")
-    choice._found.cache_clear()
-    assert signs().kernel is None
 
 
 def test_a_library_of_another_machine_leaves_the_work_to_numpy(cache):
@@ -321,9 +323,9 @@ def test_several_processes_may_compile_it_at_once(cache):
         "from streamfilter.similarity.kernel.choice import choice; print(choice().kernel is None)"
     )
     ran = [
-        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(2)
     ]
-    assert [each.communicate(timeout=120)[0] for each in ran] == [b"False\n"] * 4
+    assert [each.communicate(timeout=120)[0] for each in ran] == [b"False\n"] * 2
     assert [each.name for each in cache.iterdir()] == [library.file_name()]
 
 

@@ -14,6 +14,7 @@ from streamfilter.similarity.scheme import Normalisation
 from streamfilter.similarity.text import ordering
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.ordering import RUN_MAX, normal_form
+from tests.support.cases import cases
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 MARKS = [chr(p) for p in range(0x20000) if unicodedata.combining(chr(p))]
@@ -30,8 +31,8 @@ def test_long_runs_become_what_python_makes_of_them(form, text):
     assert normal_form(form, text) == unicodedata.normalize(form, text)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("length", [RUN_MAX - 1, RUN_MAX, RUN_MAX + 1, 7 * RUN_MAX])
+@cases("form", FORMS)
+@cases("length", [RUN_MAX - 1, RUN_MAX, RUN_MAX + 1, 7 * RUN_MAX])
 def test_runs_around_the_bound_at_every_place_become_what_python_makes_of_them(form, length):
     rng = random.Random(length)
     for place in range(RUN_MAX + 2):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamfilter.quality.live.population import bounds
+from tests.support.cases import cases
 
 
 def chance_at_most(found, sample, number, population):
@@ -31,7 +32,7 @@ def test_the_bounds_are_those_of_enumeration(population):
             assert bounds(found, sample=sample, population=population) == wanted
 
 
-@pytest.mark.parametrize(("number", "population", "sample"), [
+@cases(("number", "population", "sample"), [
     (0, 1_000, 100), (3, 1_000, 100), (40, 5_000, 250), (4_990, 5_000, 250), (500, 100_000, 2_000),
 ])  # fmt: skip
 def test_the_truth_is_inside_in_95_of_100_draws(number, population, sample):

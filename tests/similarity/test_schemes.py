@@ -13,6 +13,7 @@ from streamfilter.index.protocol import Documents
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.text.stopwords import LANGUAGES, digest, lists, stop_words
 from tests.similarity.known.vectors import SCHEMES, TEXTS
+from tests.support.cases import cases
 from tests.support.values import replace
 
 SEED = bytes(range(16))
@@ -55,7 +56,7 @@ def test_a_setting_of_another_kind_of_shingle_does_not_make_another_scheme():
         assert same.fingerprint == word.fingerprint
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@cases("name", SCHEMES)
 def test_keys_are_made_again_from_what_the_changelog_keeps(name):
     sketcher = sketcher_for(SCHEMES[name], seed=SEED)
     sketches, n = sketcher.sketch(TEXTS), len(TEXTS)
@@ -70,7 +71,7 @@ def test_keys_are_made_again_from_what_the_changelog_keeps(name):
     assert keys.shape == (n, SCHEMES[name].bands + 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wrong", "cure"),
     [
         (lambda: Shingling("words"), "use word, char, stopword"),

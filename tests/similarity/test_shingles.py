@@ -11,7 +11,7 @@ from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text.normalisation import Normaliser
 from streamfilter.similarity.text.shingles import Shingler
-from tests.support.cases import over
+from tests.support.cases import cases, over
 
 pytestmark = pytest.mark.usefixtures("signer")
 
@@ -42,7 +42,7 @@ def word_set(text: str, size: int) -> set[tuple[str, ...]]:
     return {tuple(words[i : i + size]) for i in range(len(words) - size + 1)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "size", "distinct"),
     [
         ("a rose is a rose is a rose", 4, 3),
@@ -143,7 +143,7 @@ def test_texts_in_a_chunk_do_not_touch_each_other():
     assert together.values.tolist() == tokens("a b", "word", 2) + tokens("d e f", "word", 2)
 
 
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 1_000_000])
+@cases("length", [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 1_000_000])
 def test_words_of_any_length_differ_by_their_last_character(length):
     one, other = "x" * length, "x" * (length - 1) + "y"
     assert tokens(one, "word", 1) == tokens(one, "word", 1)

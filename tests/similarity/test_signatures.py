@@ -9,7 +9,8 @@ from streamfilter.similarity.bands import Bander, chosen_slots
 from streamfilter.similarity.minhash import EMPTY, MinHasher, estimate
 from streamfilter.similarity.statistics.shape import Shape, collision_probability
 
-pytestmark = pytest.mark.usefixtures("signer")
+signed = pytest.mark.usefixtures("signer")
+"""Kernel and numpy are equal to the bit (test_kernel.py): shares and curves are those of one."""
 
 SEED = bytes(range(16))
 SLOTS = 128
@@ -64,6 +65,7 @@ def noise_and_bias(tokens, starts, truth):
     return ratio, (raw.mean() - truth) / (raw.std() / np.sqrt(len(raw)))
 
 
+@signed
 @pytest.mark.parametrize("distinct", [1, 3, 20])
 def test_a_set_that_repeats_its_tokens_ten_thousand_times_is_the_same_set(distinct):
     tokens = np.random.default_rng(distinct).integers(0, 2**64, distinct, dtype=np.uint64)
@@ -75,6 +77,7 @@ def test_a_set_that_repeats_its_tokens_ten_thousand_times_is_the_same_set(distin
     assert (signed != EMPTY).all()
 
 
+@signed
 def test_an_empty_set_among_others_leaves_them_alone():
     tokens = np.arange(1, 30, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     hasher = MinHasher(SLOTS, seed=SEED)
@@ -84,6 +87,7 @@ def test_an_empty_set_among_others_leaves_them_alone():
     assert (both[1] == hasher.sign(tokens, np.array([0, 29]))[0]).all()
 
 
+@signed
 def test_a_union_has_the_minimum_of_its_parts_in_every_slot():
     rng = np.random.default_rng(5)
     for size in (3, 50, 400):
@@ -95,6 +99,7 @@ def test_a_union_has_the_minimum_of_its_parts_in_every_slot():
         assert (signed[2] == np.minimum(signed[0], signed[1])).all()
 
 
+@signed
 def test_a_band_key_depends_on_its_band_and_on_every_slot():
     rng = np.random.default_rng(7)
     signature = rng.integers(0, 256, (1, SLOTS)).astype(np.uint8)
@@ -111,6 +116,7 @@ def test_a_band_key_depends_on_its_band_and_on_every_slot():
     assert len(set(bander.keys(same, fingerprint)[0].tolist())) == 17
 
 
+@signed
 def test_permuted_slots_in_a_band_give_another_key():
     signature = np.arange(SLOTS, dtype=np.uint8)[None, :]
     swapped = signature.copy()

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from streamfilter.files.s3_paths import client
-
 SECRET = "a-secret-that-must-not-show"
 
 
@@ -66,6 +64,8 @@ def make_bucket() -> str:
 @pytest.fixture
 def new_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Return a function that makes a bucket; the environment has what reaches it."""
+    from streamfilter.files.s3_paths import client
+
     for name, value in reached_at(s3_server).items():
         monkeypatch.setenv(name, value)
     client.cache_clear()  # it has the environment of another test

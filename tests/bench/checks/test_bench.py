@@ -77,6 +77,7 @@ def test_band_keys_that_ignore_the_slots_fail_the_run():
     assert failed == ["x: strangers do not meet"]
 
 
+@pytest.mark.slow
 def test_an_index_that_grows_answers_rightly_and_one_that_forgets_does_not(monkeypatch):
     assert indexing.result_of(*indexing.grow((1_000,))).passed
     good = indexing.RocksIndex.fetch

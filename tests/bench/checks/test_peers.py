@@ -4,10 +4,11 @@ import pytest
 
 from streamfilter.bench import sketching, texts
 from tests.bench.peers.shingles import SHINGLERS
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("kind", SHINGLERS)
-@pytest.mark.parametrize("language", texts.LANGUAGES)
+@cases("kind", SHINGLERS)
+@cases("language", texts.LANGUAGES)
 def test_rivals_sign_as_many_different_shingles_as_we(kind, language):
     documents = texts.documents(language, 700, 40, seed=6)
     ours = sketching.sketcher(kind).sketch(documents).contents.set_sizes.tolist()

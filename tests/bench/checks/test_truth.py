@@ -20,6 +20,7 @@ def brute_force(sets: list[set[str]], floor: float = truth.FLOOR) -> list[dict[i
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [130, 1_024])
 def test_fresh_texts_are_no_copies_and_a_mix_has_about_as_many_as_it_says(size):
     """Titles once began with whole sentences, and more than half of a mix of 30 % were copies."""
@@ -33,6 +34,7 @@ def test_fresh_texts_are_no_copies_and_a_mix_has_about_as_many_as_it_says(size):
     assert 0.2 < copies(texts.mixed(fresh, share=0.3, seed=SEED)) < 0.35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", texts.LANGUAGES)
 def test_the_join_finds_exactly_the_pairs_that_brute_force_finds(language):
     documents = texts.mixed(texts.documents(language, 600, 120, seed=SEED), share=0.6, seed=SEED)

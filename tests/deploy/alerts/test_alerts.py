@@ -12,6 +12,7 @@ from deploy.kubernetes import chart
 from tests.deploy.promql import selectors
 from tests.deploy.test_dashboards import exposed_names
 from tests.deploy.tools import accepted, tool
+from tests.support.cases import cases
 from tests.support.texts import TEXTS
 
 ROOT = Path(__file__).parents[3]
@@ -90,7 +91,7 @@ def test_the_readme_has_no_runbook_without_an_alert():
     assert anchors == {alert["alert"].lower() for alert in ALERTS}
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@cases("expression", EXPRESSIONS)
 def test_a_rule_asks_for_metrics_that_exist(expression):
     names = {selector.name for selector in selectors(expression)}
     assert names <= exposed_names() | RECORDED | {"up"}

@@ -43,6 +43,7 @@ from streamfilter.similarity.columns import Widths
 from streamfilter.stops import Stop
 from tests.index import samples
 from tests.index.samples import identity
+from tests.support.cases import cases
 from tests.support.columns import same_columns
 from tests.support.values import replace
 
@@ -55,7 +56,7 @@ def documents(seed: int, count: int) -> Documents:
     return samples.documents(sorted(rng.sample(range(2**39), count)), seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@cases("seed", range(5))
 def test_documents_are_read_back_as_they_were_written(seed: int) -> None:
     written = documents(seed, 20)
     values = changelog.encode_changelog_documents(written)
@@ -106,6 +107,7 @@ def test_the_largest_numbers_are_read_back_and_larger_ones_refused() -> None:
             changelog.decode_batch(changelog.encode_batch(BatchRecord(mark, -1, b"")))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 1_000), st.integers(0, 2**40),
                           st.integers(0, 2**40)), min_size=1, max_size=30))  # fmt: skip
 def test_a_batch_says_of_each_document_when_it_came_and_what_was_forgotten_then(steps) -> None:
@@ -236,9 +238,7 @@ def test_a_successor_after_the_batch_changes_nothing_of_its_write() -> None:
     assert len(succeeded.places) == len(succeeded.values)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{}", b"[]", b'["a"]', b'["", "b"]', b"[1, 2]", b"[[[", b"\xff"]
-)
+@cases("body", [b"", b"{}", b"[]", b'["a"]', b'["", "b"]', b"[1, 2]", b"[[[", b"\xff"])
 def test_a_successor_record_without_a_group_is_refused(body: bytes) -> None:
     with pytest.raises(FormatError, match="names no group"):
         decode_successor(bytes([1, SUCCESSOR]) + body)
@@ -258,7 +258,7 @@ def test_a_header_of_what_is_written_anew_has_a_version_that_older_readers_refus
         decode_header(REWRITING + identity().encode())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "impossible"),
     [("window", each) for each in
      ("7", "[]", "[1,2]", "[1,2,3,4]", "[0,0,0]", "[1,-1,0]", "[1,0,-1]", "[1,0,true]",
@@ -288,7 +288,7 @@ def test_a_header_tells_the_numbers_of_several_topics_and_one_of_one_topic_is_as
         TOPICS.extended([InputTopic("a", "", 65_536)])
 
 
-@pytest.mark.parametrize(
+@cases(
     "table", ["null", "{}", "[1]", "[[]]", '[["a","",0]]', '[["a","",-1]]', '[["","",1]]',
               '[["a",null,1]]', '[["a","",true]]', '[["a","",65537]]', '[["a","",1.0]]',
               '[["a","",65536],["b","",1]]', '[["a","",1,2]]']
@@ -331,7 +331,7 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
             changelog.decode_changelog_documents([value[:cut]], Widths(SLOTS))
 
 
-@pytest.mark.parametrize("count", [1, 2, 1_000, 1_001, 2_500])
+@cases("count", [1, 2, 1_000, 1_001, 2_500])
 def test_what_a_batch_forgets_is_read_back_in_records_of_bounded_size(count: int) -> None:
     ordinals = np.array(sorted(random.Random(count).sample(range(2**40), count)), np.int64)
     values = changelog.encode_forgotten(ordinals)
@@ -341,7 +341,7 @@ def test_what_a_batch_forgets_is_read_back_in_records_of_bounded_size(count: int
     assert {kind_of(value) for value in values} == {FORGET}
 
 
-@pytest.mark.parametrize("body", ["", "00" * 7, "00" * 9, "01" + "00" * 15, "00" * 16, "ff" * 8])
+@cases("body", ["", "00" * 7, "00" * 9, "01" + "00" * 15, "00" * 16, "ff" * 8])
 def test_a_record_that_forgets_no_one_or_the_impossible_is_refused(body: str) -> None:
     with pytest.raises(FormatError, match="forg"):
         changelog.decode_forgotten(bytes([1, FORGET]) + bytes.fromhex(body))

@@ -33,6 +33,7 @@ from streamfilter.tasks import restore
 from streamfilter.tasks.restore import Replay
 from tests.index.samples import documents, identity
 from tests.pipeline.forgetting.test_forgetting import FORGETTING, Story
+from tests.support.cases import cases
 
 BATCHES = 3 * restore.WRITE_ROWS + 7
 SCHEME = Scheme(bands=16, rows=6)
@@ -86,7 +87,7 @@ def replay_of(
     return Replay(index, sketcher, Reader(entries), names, writer=OURS, from_known=known)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("writers", "refused_at"),
     [
         ([OURS, OURS], None),

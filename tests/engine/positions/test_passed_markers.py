@@ -1,5 +1,7 @@
 """The positions keep abreast of a log whose end is markers, and the lag counts what was taken."""
 
+import pytest
+
 from streamfilter.engine.ports import Abortable
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, PASS_SECONDS
 from tests.engine.world import GAINED, World
@@ -18,6 +20,7 @@ def lag(world: World) -> int:
     return sum(world.health.status.lag.values())
 
 
+@pytest.mark.slow
 def test_an_input_that_rests_is_passed_to_its_end_and_the_changelog_says_so() -> None:
     world = World()
     world.until(40)

@@ -46,12 +46,14 @@ def test_a_task_that_moves_again_is_live_again(world: World) -> None:
     assert not stuck(world)
 
 
+@pytest.mark.slow
 def test_an_input_that_is_read_to_its_end_is_no_reason(world: World) -> None:
     world.log.input = world.log.input[: world.log.offsets[0]]
     turn_for(world, 4_000)
     assert not stuck(world)
 
 
+@pytest.mark.slow
 def test_a_broker_that_answers_nothing_is_waited_for(world: World) -> None:
     world.log.errors["unread"].extend(Retriable("timed out") for _ in range(1_000))
     turn_for(world, 4_000)

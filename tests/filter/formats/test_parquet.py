@@ -311,6 +311,7 @@ def test_standard_input_is_refused_with_the_reason(desk, capsys):
     assert "Parquet is read from its end\n    cure: write it to a file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 def test_one_large_row_group_is_read_in_little_memory(tmp_path: Path, shared: bool) -> None:
     """Of texts that are stored once for many rows, the unpacked size is not in the file."""

@@ -98,6 +98,7 @@ def copy_with_log(path: Path, tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_running_index_is_a_prefix(state: Path, tmp_path: Path) -> None:
     assert read_everything(copy_with_log(state, tmp_path)) == BATCHES + 9
 
@@ -149,6 +150,7 @@ def apply_until_it_works(index: Index, number: int) -> None:
     pytest.fail("writes did not resume after the space had come back")
 
 
+@pytest.mark.slow
 def test_a_family_that_is_older_than_the_others_is_noticed(state: Path) -> None:
     rocksdb = state / "rocksdb"
     manifest = max(rocksdb.glob("MANIFEST-*"))
@@ -163,6 +165,7 @@ def test_a_family_that_is_older_than_the_others_is_noticed(state: Path) -> None:
     assert "a part of the database is older than the rest of it" in outcomes
 
 
+@pytest.mark.slow
 def test_who_learns_of_any_damage_can_wipe_and_begin_anew_at_once(original, tmp_path):
     for number, table in enumerate(sorted((original / "rocksdb").glob("*.sst"))):
         copy = Path(shutil.copytree(original, tmp_path / f"copy-{number}"))

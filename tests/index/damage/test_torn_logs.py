@@ -27,6 +27,8 @@ from tests.index.damage.test_io_errors import check_prefix
 from tests.index.samples import as_a_kill_leaves_it
 from tests.support.session.trials import short_and_long
 
+pytestmark = pytest.mark.slow
+
 SEED = 20_261_140
 BATCHES = (30, 150, 260)
 """Applied when a copy is made: with one log, two, and up to four."""

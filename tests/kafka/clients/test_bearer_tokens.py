@@ -22,6 +22,7 @@ from streamfilter.kafka.connection.bearer_tokens import (
 )
 from streamfilter.process.logs import Masker
 from streamfilter.stops import ExitCode
+from tests.support.cases import cases
 
 NOW = 1_000_000.0
 
@@ -33,7 +34,7 @@ def jwt(**claims: Any) -> str:
     return f"{part({'alg': 'none'})}.{part(claims)}."
 
 
-@pytest.mark.parametrize(
+@cases(
     ("said", "value", "expires"),
     [
         (b"secret-token\n", "secret-token", NOW + 60),
@@ -50,7 +51,7 @@ def test_a_token_is_printed_alone_or_as_json_and_says_how_long_it_is_good(said, 
     assert (token.value, token.expires) == (value, expires)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("said", "why"),
     [
         (b"", "no token"),
@@ -71,7 +72,7 @@ def test_what_is_no_token_is_reported(said, why):
         read_token(said, now=NOW, lifetime=60)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("program", "why"),
     [
         ("import sys; sys.exit('no credentials')", "ended with 1: no credentials"),

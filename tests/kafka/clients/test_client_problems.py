@@ -10,6 +10,7 @@ from streamfilter.config.loading import load_config
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.connection.client_problems import NAMES
 from streamfilter.stops import ConfigError, ExitCode
+from tests.support.cases import cases
 from tests.support.package_code import PACKAGE, package_nodes
 
 MINE = {"kafka/connection/clients.py", "kafka/traffic.py"}
@@ -53,7 +54,7 @@ REFUSED = (
 TOKENLESS = (*SASL, "sasl.mechanism=OAUTHBEARER")
 
 
-@pytest.mark.parametrize(("given", "key", "got", "cure"), REFUSED, ids=lambda each: str(each)[:40])
+@cases(("given", "key", "got", "cure"), REFUSED)
 def test_a_property_that_is_refused_is_named_with_its_cure(given, key, got, cure):
     config = load_config((), {}, [f"kafka.common.{each}" for each in given])
     with pytest.raises(ConfigError) as error:
@@ -120,6 +121,7 @@ def refusal_of(name: str) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_one_constructor_makes_all_clients():
     for path, nodes in package_nodes().items():
         if str(path.relative_to(PACKAGE)) in MINE:

@@ -16,13 +16,14 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.kafka.connection.errors import as_stop, classify, kafka_errors, translated
 from streamfilter.stops import ExitCode
+from tests.support.cases import cases
 
 PLAIN, FATAL, RETRIABLE, ABORT = (
     {}, {"fatal": True}, {"retriable": True}, {"txn_requires_abort": True}
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "flags", "wanted"),
     [
         # a fence is a fence, whatever else the error claims

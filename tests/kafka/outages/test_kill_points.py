@@ -108,6 +108,7 @@ def test_kills_in_restore_and_while_closing_change_nothing(
     assert_as_undisturbed(stage, undisturbed)
 
 
+@pytest.mark.slow
 def test_kills_of_workers_change_nothing(embedded_stage) -> None:
     long = records([" ".join([text] * 6) for text in texts(random.Random(SEED), DOCUMENTS)])
     found = []

@@ -29,6 +29,7 @@ def tombstone(*ids: str) -> Unjudged:
     return Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FORGETTING)
 def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
     story = Story(seed)

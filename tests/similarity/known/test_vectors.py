@@ -5,18 +5,20 @@ import json
 import pytest
 
 from tests.similarity.known.vectors import FILE, SCHEMES, TEXTS, normalised, sketched
+from tests.support.cases import cases, over
 
 pytestmark = pytest.mark.usefixtures("signer")
 
 FROZEN = json.loads(FILE.read_text(encoding="ascii"))
 
 
-@pytest.mark.parametrize(("text", "frozen"), [*zip(TEXTS, FROZEN["normalised"], strict=True)])
-def test_normalisation_gives_the_frozen_text(text, frozen):
+@over(zip(TEXTS, FROZEN["normalised"], strict=True))
+def test_normalisation_gives_the_frozen_text(case):
+    text, frozen = case
     assert normalised(text) == frozen
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@cases("name", SCHEMES)
 def test_a_scheme_keeps_its_fingerprint_its_tokens_and_its_keys(name):
     assert SCHEMES[name].fingerprint == FROZEN["fingerprints"][name]
     frozen = FROZEN["sketches"][name]

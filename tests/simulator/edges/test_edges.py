@@ -13,7 +13,7 @@ from tests.simulator.texts import scheme
 from tests.truth.changelog import BATCH, Failure
 from tests.truth.history import DEAD
 
-QUICK, SLOW = 20, 30
+QUICK, SLOW = 5, 45
 NONE = np.zeros(0, np.int64)
 
 
@@ -73,12 +73,14 @@ def test_an_edge_whose_consumer_hears_no_verdict_accuses_itself(monkeypatch):
         story.run()
 
 
+@pytest.mark.slow
 def test_edges_whose_offsets_have_expired_refuse_to_forward_all_again():
     story = ended(3)
     forget(story)
     assert "offsets have expired" in refusal(story)
 
 
+@pytest.mark.slow
 def test_edges_refuse_a_topic_of_verdicts_that_was_deleted():
     story = ended(3)
     forget(story, topic=VERDICTS)
@@ -145,6 +147,7 @@ def test_an_edge_with_another_scheme_than_the_judges_is_refused(monkeypatch):
     assert "changelog/0 does not fit the configuration" in refusal(story)
 
 
+@pytest.mark.slow
 def test_a_judge_refuses_a_rewind_of_its_group():
     story = ended(3)
     offsets = story.world.broker.offsets
@@ -168,6 +171,7 @@ def test_rewound_edges_forward_the_same_again():
         assert values[len(values) // 2 :] == values[: len(values) // 2], (name, end)
 
 
+@pytest.mark.slow
 def test_an_edge_refuses_verdicts_beyond_the_end_of_the_input():
     """It waited for ever, without a word: so a truncated topic looks."""
     story = ended(3)
@@ -198,6 +202,7 @@ def forge(story: EdgeStory, end: int) -> None:
     story.world.broker.topics[SKETCHES][0].append(encode_sketches(lie))
 
 
+@pytest.mark.slow
 def test_a_range_beyond_the_input_loses_no_record():
     """The judge believed it, and dropped what came after it as judged before."""
     story = ended(3)
@@ -210,6 +215,7 @@ def test_a_range_beyond_the_input_loses_no_record():
     assert (story.done, story.watcher.refusals, story.world.drops["beyond"]) == (True, [], 1)
 
 
+@pytest.mark.slow
 def test_a_record_that_a_range_left_out_stops_the_edges_until_it_may_be_a_letter():
     story = ended(3)
     story.left = 1

@@ -9,7 +9,7 @@ from tests.simulator.edges.migration import MigrationStory
 from tests.simulator.process import Process
 from tests.simulator.story import Planted, run
 
-QUICK = 8
+QUICK, SLOW = 2, 6
 
 
 class SeedStory(MigrationStory):
@@ -26,8 +26,13 @@ class SeedStory(MigrationStory):
         super()._work(processes, steps, edges=edges)
 
 
-def test_each_record_is_judged_once_by_groups_that_change_their_roles():
-    results = (run(seed, kind=MigrationStory) for seed in range(QUICK))
+@pytest.mark.parametrize(
+    "seeds",
+    [range(QUICK), pytest.param(range(QUICK, QUICK + SLOW), marks=pytest.mark.slow)],
+    ids=str,
+)
+def test_each_record_is_judged_once_by_groups_that_change_their_roles(seeds):
+    results = (run(seed, kind=MigrationStory) for seed in seeds)
     assert not [result.text() for result in results if result.failure]
 
 

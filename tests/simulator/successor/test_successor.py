@@ -7,11 +7,16 @@ from tests.simulator.story import Planted, run
 from tests.simulator.successor.story import SuccessorStory
 from tests.support.values import replace
 
-QUICK = 20
+QUICK, SLOW = 5, 15
 
 
-def test_each_record_is_judged_by_one_of_two_groups_in_any_story():
-    results = (run(seed, kind=SuccessorStory) for seed in range(QUICK))
+@pytest.mark.parametrize(
+    "seeds",
+    [range(QUICK), pytest.param(range(QUICK, QUICK + SLOW), marks=pytest.mark.slow)],
+    ids=str,
+)
+def test_each_record_is_judged_by_one_of_two_groups_in_any_story(seeds):
+    results = (run(seed, kind=SuccessorStory) for seed in seeds)
     assert not [result.text() for result in results if result.failure]
 
 

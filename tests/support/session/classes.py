@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deploy.local.jars import BrokerUnavailableError, cache_directory, find_java, kafka_jars
-from deploy.local.real import RealKafka
 
 VARIABLE = "JDK_JAVA_OPTIONS"
 # The second compiler would take half of the processor time. A collector for many processors
@@ -52,6 +51,8 @@ def fit(path: Path) -> bool:
 
 
 def _record() -> None:
+    from deploy.local.real import RealKafka  # late: see tests/conftest.py
+
     told = os.environ.get(VARIABLE, "")
     with tempfile.TemporaryDirectory(dir=cache_directory(), prefix=".recording-") as working:
         path = Path(working, "classes")

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import pytest
 
-SECONDS = {"kafka": 15.0, "slow": 3.0, "tools": 2.0}
+SECONDS = {"kafka": 15.0, "slow": 1.5, "tools": 2.0}
 """Of an average test with this marker; `slow(60)` says its own. All others are quick."""
 LANES_TO_ONE_THAT_WORKS = 4
 

@@ -2,8 +2,8 @@
 
 A test is marked by the names in its own code, its fixtures and the helpers of `tests` that they
 call. `kafka`: one of them starts a real broker. `tools`: one looks for a program of Debian. So no
-mark is set by hand or forgotten. What is left is `quick`, but for what says by hand that it
-is `slow` (seconds of processor time that CI spends) or `long`: `pytest -m quick` is the inner loop.
+mark is set by hand or forgotten. What is left and starts a Python is `slow`. All others are
+`quick`, the inner loop, unless they say by hand that they are `slow` or `long`.
 """
 
 import inspect
@@ -21,6 +21,8 @@ NAMES = {
     "tools": {"tool", "chromium", "ShiftedClock"},
 }
 NOT_QUICK = {*NAMES, "slow", "long"}
+STARTS = {"executable", "Forge", "FilterProcess"}
+"""Names of what starts a Python. That takes .3 to 1 s of processor time before the first line."""
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
@@ -38,7 +40,7 @@ def mark(items: Iterable[pytest.Item]) -> None:
             if names & needed:
                 item.add_marker(marker)
         if not NOT_QUICK & {marker.name for marker in item.iter_markers()}:
-            item.add_marker("quick")
+            item.add_marker("slow" if names & STARTS else "quick")
 
 
 def is_long(item: pytest.Item) -> bool:

@@ -4,6 +4,8 @@ Each worker had a broker of its own. Six of them on two cores spent more process
 start and on compiling themselves than on the tests.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import json
@@ -12,13 +14,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
 from deploy.local.node import Ports
-from deploy.local.real import RealKafka
 from tests.support.session.needs import IN_CI
+
+if TYPE_CHECKING:
+    from deploy.local.real import RealKafka
 
 SHORT_CLOCKS = {
     # Of the new consumer protocol, in which the broker decides them.
