@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamfilter.config.configuration import Config
-from streamfilter.index.directory.identity import refuse_other_scheme
 from streamfilter.index.directory.lock_and_marker import MARKER_NAME
-from streamfilter.index.directory.opening import read_identity
+from streamfilter.index.directory.opening import read_identity, refuse_unfit
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault
 from streamfilter.monitoring.web.token_file import TokenFile
@@ -31,7 +30,7 @@ def check_disk(config: Config, scheme: Scheme | None) -> list[Problem]:
         secrets += error.problems
     problems = list(_directory(config.index.path))
     if not problems and not secrets and os.path.isdir(config.index.path):
-        problems += _indexes(config.index.path, scheme, seed)
+        problems += _indexes(config, scheme, seed)
     return secrets + problems
 
 
@@ -76,15 +75,17 @@ def _directory(path: Path) -> Iterator[Problem]:
         yield Problem(KEY, f"{path} is not readable and writable", "change its owner or mode")
 
 
-def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[Problem]:
-    """Yield the indexes in *path*, or one level below (one for each task), that do not fit."""
+def _indexes(config: Config, scheme: Scheme | None, seed: bytes | None) -> Iterator[Problem]:
+    """Yield the indexes of *config*, or one level below (one for each task), that do not fit."""
+    path, cap = config.index.path, config.index.bucket_cap
     below = sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink())
     for place in [path, *below]:
         try:
             # The directory above the tasks' has no marker.
             marked = (place / MARKER_NAME).exists()
-            found = read_identity(place, seed=seed) if marked else None
-            if found is not None and scheme is not None:
-                refuse_other_scheme(str(place), found, scheme)
+            if marked and scheme is None:
+                read_identity(place, seed=seed)
+            elif marked and scheme is not None:
+                refuse_unfit(place, scheme, seed=seed, bucket_cap=cap, ids=config.finds_ids)
         except IndexFault as fault:
             yield Problem(KEY, str(fault), "")  # the fault names its own ways out

@@ -106,10 +106,9 @@ def test_run_does_not_follow_a_state_path_that_is_a_link(tmp_path, capsys, scope
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.parametrize("task", ["", "0"])
-def test_an_index_of_another_scheme_is_refused_with_the_ways_out(tmp_path, capsys, task):
-    built = load_config((), {}, ["similarity.shingle.size=5"]).scheme()
-    identity = Identity(
+def identity_of(*settings: str) -> Identity:
+    built = load_config((), {}, settings).scheme()
+    return Identity(
         index_id="ab" * 16,
         format=FORMAT,
         scheme_fingerprint=built.fingerprint,
@@ -118,8 +117,33 @@ def test_an_index_of_another_scheme_is_refused_with_the_ways_out(tmp_path, capsy
         created=0,
         unicode_version="14.0.0",
     )
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("index.bucket_cap=16", "index.bucket_cap: it has 8, wanted is 16"),
+        ("input.tombstones=forget", "ids: it has none to find documents by"),
+        ("input.known_id=update", "ids: it has none to find documents by"),
+    ],
+)
+def test_what_a_start_refuses_of_an_index_is_a_problem_of_the_check(
+    tmp_path, capsys, setting, words
+):
+    """The check was ok, and `run` ended with 78."""
+    open_index(tmp_path / "kept", identity_of()).close()
+    command = ["check", f"--set=index.path={tmp_path / 'kept'}"]
+    assert cli.main(command) == 0
+    assert cli.main([*command, f"--set={setting}"]) == 78
+    said = capsys.readouterr().out
+    assert words in said
+    assert "ways out" in said
+
+
+@pytest.mark.parametrize("task", ["", "0"])
+def test_an_index_of_another_scheme_is_refused_with_the_ways_out(tmp_path, capsys, task):
     state = tmp_path / "kept"
-    open_index(state / task, identity).close()
+    open_index(state / task, identity_of("similarity.shingle.size=5")).close()
     assert cli.main(["check", f"--set=index.path={state}"]) == 78
     told = capsys.readouterr().out
     assert "scheme.shingling.size: it has 5, wanted is 3" in told

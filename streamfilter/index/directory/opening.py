@@ -38,6 +38,7 @@ from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.rocks_index import RocksIndex, end_full_runs
 from streamfilter.index.rocks.wal_gaps import refuse_gaps
+from streamfilter.similarity.scheme import Scheme
 
 IDENTITY_FACT = "identity"
 
@@ -184,6 +185,16 @@ def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
         check_ours(path)
         marker = _current_marker(path)
     return None if marker is None else _identity_of(path, marker, seed)
+
+
+def refuse_unfit(
+    path: Path, scheme: Scheme, *, seed: bytes | None, bucket_cap: int, ids: bool
+) -> None:
+    """Raise `IndexMismatch` where `open_index` would, without opening the index in *path*."""
+    have = read_identity(path, seed=seed)
+    marker = None if have is None else _current_marker(path)
+    if have is not None and marker is not None:
+        _refuse_other(path, marker, have.of_scheme(scheme), bucket_cap, ids=ids)
 
 
 def wipe_index(path: Path) -> None:
