@@ -6,6 +6,7 @@ interpreter's last flush fails and changes the exit code to 120.
 """
 
 import errno
+import io
 import os
 import sys
 from contextlib import suppress
@@ -20,7 +21,10 @@ DESCRIPTORS = (0, 1, 2)
 
 
 def secure() -> None:
-    """Open the null device for closed descriptors, so that no file gets their number."""
+    """Open the null device for closed descriptors, and let no character end an answer.
+
+    So no file gets the number of a closed descriptor.
+    """
     for number in DESCRIPTORS:
         try:
             os.fstat(number)
@@ -30,6 +34,9 @@ def secure() -> None:
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")  # logging needs one
     # Standard output stays None: a command that writes records there reports that it is closed.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # A terminal of Latin-1 has no arrow: it is shown as an escape, and the answer is not lost.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def say(text: str) -> None:

@@ -63,6 +63,15 @@ def test_a_small_verb_ends_the_same(how: str, setting: str, code: int) -> None:
     assert code_of(how, "check", "--set", setting) == code
 
 
+def test_an_answer_is_given_in_a_locale_that_lacks_some_of_its_characters() -> None:
+    """It ended with 70 and a traceback: the settings' reasons have an ellipsis."""
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    command = [sys.executable, *STREAMFILTER, "init", "--reference"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u2026" in done.stdout
+
+
 def test_a_refusal_that_no_one_reads_is_one_all_the_same() -> None:
     assert {code_of(how, "run", "--bogus") for how in WAYS} == {64}
 
