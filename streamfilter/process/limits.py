@@ -30,6 +30,10 @@ that works, 8 more while it restores, 32 tables of a growing index. A broker: 3 
 clients."""
 TASK_THREADS, TASK_BROKER_THREADS = 12, 3
 
+ADDRESS_BYTES_MIN = 1_500_000_000
+"""Measured: at 700 MB librdkafka gets no thread, and below that it may hang for ever. Most of it is
+reserved for stacks and never used, so it says nothing about memory."""
+
 CGROUPS = Path("/sys/fs/cgroup")
 PROCESSES = Path("/proc")
 
@@ -71,7 +75,8 @@ def refuse_small_limits(need: Need = ONE) -> None:
 
 def small_limits(need: Need) -> list[Problem]:
     """Return the limits that are too low and that this process cannot raise itself."""
-    return [*_files(need), *_threads_of_the_user(need), *_threads_of_the_groups(need)]
+    threads = [*_threads_of_the_user(need), *_threads_of_the_groups(need)]
+    return [*_files(need), *threads, *_address_space()]
 
 
 def _below(limit: int, needed: int) -> bool:
@@ -84,6 +89,14 @@ def _files(need: Need) -> Iterator[Problem]:
         got = f"this process may open {hard} files; expected at least {need.files}{need}"
         cure = f"ulimit -n {need.files}, or LimitNOFILE={need.files} of the unit"
         yield Problem("limit of open files", got, cure)
+
+
+def _address_space() -> Iterator[Problem]:
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if _below(soft, ADDRESS_BYTES_MIN):
+        got = f"it has {soft} bytes; expected at least {ADDRESS_BYTES_MIN}"
+        cure = "ulimit -v unlimited; bound the memory by MemoryMax= of the unit, or the container"
+        yield Problem("limit of address space", got, cure)
 
 
 def _threads_of_the_user(need: Need) -> Iterator[Problem]:

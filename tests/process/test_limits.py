@@ -16,13 +16,20 @@ from streamfilter.monitoring.web import http as window
 from streamfilter.monitoring.web.pages import Pages
 from streamfilter.process import limits
 from streamfilter.process.health import Health
-from streamfilter.process.limits import FILES_MIN, THREADS_MIN, groups_of, problems_of
+from streamfilter.process.limits import (
+    ADDRESS_BYTES_MIN,
+    FILES_MIN,
+    THREADS_MIN,
+    groups_of,
+    problems_of,
+)
 from streamfilter.stops import ConfigError, Stop, starved
 
 RUN = [sys.executable, "-m", "streamfilter", "run", "--set", "http.port=0"]
 LIMITS = {
     "RLIMIT_NPROC": (THREADS_MIN - 1, "limit of threads"),
     "RLIMIT_NOFILE": (FILES_MIN - 1, "limit of open files"),
+    "RLIMIT_AS": (ADDRESS_BYTES_MIN - 1, "limit of address space"),
 }
 
 
@@ -144,7 +151,7 @@ def test_no_limit_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
     with pytest.raises(ConfigError) as refused:
         limits.refuse_small_limits()
-    assert len(refused.value.problems) == 2
+    assert len(refused.value.problems) == 3
 
 
 @pytest.mark.parametrize(("hard", "raised"), [(4_096, 604), (604, 604), (603, None)])
@@ -155,6 +162,7 @@ def test_many_tasks_raise_the_limit_of_open_files_or_are_refused(monkeypatch, ha
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
     for threads in ("_threads_of_the_user", "_threads_of_the_groups"):
         monkeypatch.setattr(limits, threads, lambda _: iter(()))
+    monkeypatch.setattr(limits, "_address_space", lambda: iter(()))
     if raised is None:
         with pytest.raises(ConfigError, match="may open 603 files; expected at least 604"):
             limits.refuse_small_limits(limits.Need(8, 1))
