@@ -195,7 +195,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _unknown("consumer_lag_records", "Offsets between the committed positions and the end of the input, summed over partitions."),
     _unknown("consumer_lag_seconds", "Seconds since the timestamp of the last committed record, in the partition that is furthest behind; 0 when caught up."),
     _gauge("assigned_partitions", "Input partitions this process reads."),
-    _gauge("input_topics", "Topics of input.topics by state. missing: the index has numbers for it, and it does not exist now.", "state", INPUT_TOPICS),
+    _gauge("input_topics", "Topics of input.topics by state. missing: the index has numbers for it, and it does not exist now, or is not in the list any more.", "state", INPUT_TOPICS),
     _gauge("paused_partitions", "Input partitions paused, by reason.", "reason", PAUSES),
     _counter("rebalances_total", "Ownership changes.", "event", REBALANCES),
     _unknown("last_commit_timestamp_seconds", "Unix time of the last committed transaction."),
