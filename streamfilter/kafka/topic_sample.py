@@ -13,6 +13,7 @@ from streamfilter.model import Record
 from streamfilter.stops import ConfigError, Temporary
 
 READ_SECONDS = 10.0
+FURTHER = 8  # times as many offsets are looked at next, where none had a record
 TOPICS_MAX = 20  # a sample of several topics is read from so many of them
 
 
@@ -66,7 +67,10 @@ def first_of(config: Config, topic: str) -> list[Record]:
 def _sample(
     config: Config, count: int, *, earliest: bool, topic: str = "", committed: bool = True
 ) -> Iterator[Record]:
-    """Yield the sample; it ends early if no record of a topic comes for `READ_SECONDS`."""
+    """Yield the sample; it ends early if no record of a topic comes for `READ_SECONDS`.
+
+    Offsets may hold no record, as those of aborted transactions: then it goes further.
+    """
     admin = clients.admin_client(config)
     known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
     read = [topic] if topic else config.input.among(known)[:TOPICS_MAX]
@@ -79,12 +83,19 @@ def _sample(
         ]
         held = [each.bounds(admin, stable=committed) for each in readers]
         share = share_of([end - start for each in held for start, end in each.values()], count)
-        for reader, bounds in zip(readers, held, strict=True):
-            part = {
-                n: (start, min(end, start + share)) if earliest else (max(start, end - share), end)
-                for n, (start, end) in bounds.items()
-            }
-            yield from reader.records(part, patience=READ_SECONDS)
+        left, found = [dict(each) for each in held], False
+        while not found and any(start < end for each in left for start, end in each.values()):
+            for reader, bounds in zip(readers, left, strict=True):
+                part = {
+                    n: (at, min(end, at + share)) if earliest else (max(at, end - share), end)
+                    for n, (at, end) in bounds.items()
+                }
+                for record in reader.records(part, patience=READ_SECONDS):
+                    found = True
+                    yield record
+                for n, (first, last) in part.items():
+                    bounds[n] = (last, bounds[n][1]) if earliest else (bounds[n][0], first)
+            share *= FURTHER
 
 
 def share_of(held: Sequence[int], count: int) -> int:

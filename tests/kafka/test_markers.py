@@ -7,8 +7,10 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer
 
+from streamfilter import cli
 from streamfilter.config.loading import load_config
 from streamfilter.engine.batches.inputs import Inputs
+from streamfilter.kafka import topic_sample
 from streamfilter.kafka.brokers.partition_counts import TaskTopics
 from streamfilter.kafka.connection import clients
 from streamfilter.kafka.ports.source import KafkaSource
@@ -90,3 +92,18 @@ def test_a_source_tells_how_far_it_came_and_nothing_of_an_assignment_before(stag
             assert time.monotonic() < deadline, "an open transaction holds back what is there"
             source.consume(1, 0.1)
     source.close()
+
+
+def test_a_sample_goes_back_behind_what_was_aborted(stage: Stage, capsys) -> None:
+    """`peek` said that the topic holds no records, and `init` and `check` looked at none."""
+    (first, *rest) = records(texts(random.Random(SEED), 41))
+    with upstream(stage) as transaction:
+        transaction([first])
+        transaction(rest * 3, commit=False)
+        configuration = stage.configuration()
+        for where in ("latest", "earliest"):
+            assert (
+                cli.main(["peek", "-n", "2", "--from", where, "--config", str(configuration)]) == 0
+            )
+            assert "holds no records" not in capsys.readouterr().out
+        assert topic_sample.earliest(load_config([configuration]), 1)[0].value == first.value
