@@ -6,6 +6,7 @@ edges, judge, and all cores together. Then the judge works alone on sketch range
 has prepared: so it works with a core of its own. `plan` has these costs of a judge. The curve is
 the model for up to 16 edges, where each process has a core of its own. At last a second edge is
 started while records come in: how soon does it forward some, and how long does all wait for it?
+And how much later than those of one process are 50 records a second visible?
 """
 
 import os
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from deploy.local.node import free_ports
@@ -43,6 +45,9 @@ PREPARED_RATE = 25_000
 STILL_SECONDS = 3.0
 ADDED_SECONDS = 10.0
 """From the start of an edge beside another one until it forwards records, at most."""
+TRICKLE_RATE, TRICKLE_SECONDS, TRICKLED = 50.0, {True: 2.0, False: 20.0}, 1_000
+LATER_MS = 45
+"""How much later an edge and a judge may make a record visible than one process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +94,23 @@ def run(options: Options) -> BenchResult:
             targets += of_size.targets()
             checks.append(of_size.check())
         moved += [added(route) for _ in range(options.repeat)]
+        options.say("trickles")
+        few = Route(kafka, Path(temporary), documents[:TRICKLED])
+        seen = [trickled(few, options) for _ in range(options.repeat)]
     seconds = Measured.of([each.seconds for each in moved])
     still = Measured.of([each.standstill for each in moved])
     targets.append(Target("an added edge forwards after, s", seconds.median, ADDED_SECONDS,
                           at_most=True))  # fmt: skip
+    alone, both = (Measured.of(each) for each in zip(*seen, strict=True))
+    targets.append(Target("at 50 records/s visible later than by one process, ms",
+                          both.median - alone.median, LATER_MS, at_most=True))  # fmt: skip
     return BenchResult(
         {"us a document": rows, "documents/s by the clock": clocks,
          "documents/s with a core for each process, computed": curve,
          "a second edge, started under traffic": [
-             {"bytes": SIZES[-1], "s until it forwards": seconds, "s all waited": still}]},
+             {"bytes": SIZES[-1], "s until it forwards": seconds, "s all waited": still}],
+         "trickle, medians in ms to visible": [
+             {"records/s in": TRICKLE_RATE, "one process": alone, "edge and judge": both}]},
         checks, targets,
         settings={"records": RECORDS[options.quick], "duplicates": SHARE,
                   "partitions": PARTITIONS, "cores": len(usable())},
@@ -284,6 +297,21 @@ def added(route: Route) -> AddedEdge:
                 forwarded, since = done, now
         seconds = time.perf_counter() - begun
     return AddedEdge(seconds, standstill)
+
+
+def trickled(route: Route, options: Options) -> tuple[float, float]:
+    """Return after how many ms a record is visible by one process, and by an edge and a judge."""
+    seconds = TRICKLE_SECONDS[options.quick]
+    alone = route.trickle(seconds, rate=TRICKLE_RATE)
+    topic = _new_topic(route)
+    settings = settings_of(route, topic)
+    route.group = settings["kafka"]["group"]
+    with _started(route, settings, "judge") as judge:
+        judge.wait_until("running")
+        with _started(route, beside(settings), "edge") as edge:
+            edge.wait_until("running")
+            both = route.trickled(topic, seconds, rate=TRICKLE_RATE)
+    return median(alone), median(both)
 
 
 def _forwarded(edge: RunningFilter) -> float:

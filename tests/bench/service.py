@@ -121,11 +121,15 @@ class Route:
         """Send *rate* records a second to a running filter; return each one's milliseconds."""
         topic = f"{self.new_group()}.trickle"
         self.kafka.create_topics({topic: 1})
-        feed = Feed(self.kafka.bootstrap, topic)
         with self._running(topic) as service:
             service.wait_until("running")
-            with self._outputs() as tail:
-                latencies = _trickled(feed, tail, self.documents, seconds, rate)
+            return self.trickled(topic, seconds, rate=rate)
+
+    def trickled(self, topic: str, seconds: float, *, rate: float) -> list[float]:
+        """Send *rate* records a second to *topic*, which `group` reads, as `trickle` does."""
+        feed = Feed(self.kafka.bootstrap, topic)
+        with self._outputs() as tail:
+            latencies = _trickled(feed, tail, self.documents, seconds, rate)
         # With a report not taken it would live on, and miss the broker aloud when that is gone.
         feed.flush()
         return latencies
