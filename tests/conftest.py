@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from xdist import is_xdist_controller
 
 from streamfilter.process.cures import CURES
 from tests.support.s3 import new_bucket, s3_server  # noqa: F401 (fixtures)
@@ -52,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    if not is_xdist_controller(session):
+    if _runs_tests(session.config):
         from tests.support.session import examples
 
         examples.repeat()
@@ -62,6 +61,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.freeze()  # and no later search for garbage looks at them
         gc.enable()
+
+
+def _runs_tests(config: pytest.Config) -> bool:
+    """Return whether this is no process that leaves them to xdist's workers; xdist may be off."""
+    return getattr(config.option, "dist", "no") == "no" or hasattr(config, "workerinput")
 
 
 @pytest.fixture(autouse=True)

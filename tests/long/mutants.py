@@ -204,7 +204,10 @@ def measured(stack: ExitStack, kept: Path | None) -> Reach:
         command = [sys.executable, "-P", reach.__file__, str(kept), *MEASURED]
         modules = {**os.environ, "PYTHONPATH": str(tree)}
         subprocess.run(command, cwd=tree, env=modules, check=False)  # what fails is left out
-    return Reach.read(kept)
+    reached = Reach.read(kept)
+    if not reached.seconds:
+        raise SystemExit(f"no test passed while it was measured, so {kept} is empty: remove it")
+    return reached
 
 
 def equivalents() -> dict[Key, str]:
