@@ -219,6 +219,7 @@ def test_the_floor_plan_has_no_circle():
         assert all(floors.index(other) > floors.index(room) for other in below.split()), room
 
 
+@pytest.mark.slow
 def test_no_files_of_a_room_import_each_other_in_a_circle():
     """So each can be read after those that it imports."""
     left = {path: {other for other in modules_of(path) if room_of(other) == room_of(path)}
@@ -298,6 +299,7 @@ def test_no_file_is_longer_than_one_idea():
         assert len(path.read_text().splitlines()) <= LINES_MAX, path
 
 
+@pytest.mark.slow
 def test_values_are_structs_and_only_some_rooms_decode_with_msgspec():
     """A dataclass costs a start forty times as much; `streamfilter/README.md` says where one is."""
     made = ("dataclass", "noun")

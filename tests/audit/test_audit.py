@@ -46,6 +46,7 @@ def audited(run: Run, texts: list[str], rates: Rates = ALL, *, size: int = 100) 
     return found
 
 
+@pytest.mark.slow
 @cases("method", ["exact", "signature"])
 @cases("seed", range(3))
 def test_with_everything_sampled_the_results_are_the_truth(seed, method):

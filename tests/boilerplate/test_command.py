@@ -93,6 +93,7 @@ def test_a_dry_run_shows_the_passages_and_the_pairs_and_writes_nothing(sample, c
     assert [each.name for each in Path().iterdir()] == [sample]
 
 
+@pytest.mark.slow
 def test_compare_and_explain_show_what_does_not_count(sample, table, capsys, monkeypatch):
     on = ("--set", f"{KEY}={table}")
     menu, banner, article, footer = SAMPLE[0].text.split("\n")

@@ -45,6 +45,7 @@ def test_a_size_that_is_none_is_refused(text):
         parse_size(text)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**12))
 def test_a_duration_reads_back_as_written(milliseconds):
     duration = timedelta(milliseconds=milliseconds)

@@ -59,6 +59,7 @@ def hue(colour: str) -> float:
     return 360 * colorsys.rgb_to_hls(*parts)[0]
 
 
+@pytest.mark.slow
 def test_the_page_the_dashboards_and_their_pictures_have_one_palette():
     css = (Path(monitoring.__file__).parent / "page" / "page.css").read_text()
     for verdict, colour in colours.BY_VERDICT.items():

@@ -138,6 +138,7 @@ def depth(value: Any) -> int:
     return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
 
 
+@pytest.mark.slow
 @cases(
     "value",
     [b"[" * 1_000_000, b'"' + b'\\"' * 500_000, b'"' * 1_000_000, b'{"a":' * 200_000,

@@ -181,6 +181,7 @@ def test_a_batch_that_is_long_in_reading_is_cut_and_the_loop_turns() -> None:
     assert [to for to, _ in world.result()] == [to for to, _ in undisturbed().result()]
 
 
+@pytest.mark.slow
 def test_whatever_a_worker_does_for_what_the_loop_turns() -> None:
     go_on = threading.Event()
 

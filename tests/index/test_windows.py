@@ -287,6 +287,7 @@ def test_a_front_notices_every_write_also_after_a_window_that_could_not_begin(tm
     index.close()
 
 
+@pytest.mark.slow
 def test_a_window_that_cannot_go_for_want_of_room_goes_later(tmp_path: Path) -> None:
     index = lived(opened(tmp_path / "state"), 20)
     store = index._store
@@ -303,6 +304,7 @@ def test_a_window_that_cannot_go_for_want_of_room_goes_later(tmp_path: Path) -> 
     index.close()
 
 
+@pytest.mark.slow
 def test_a_window_that_goes_waits_once_for_the_disk(tmp_path: Path) -> None:
     index = lived(opened(tmp_path / "state"), 21)  # the first window is to go
     store = index._store

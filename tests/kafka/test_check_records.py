@@ -102,6 +102,7 @@ def test_an_empty_topic_is_no_problem(stage: Stage, capsys: pytest.CaptureFixtur
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_the_cure_of_a_missing_topic_repeats_the_files(stage, capsys):
     code, said, configuration = checked(
         stage, capsys, output={"unique": f"{stage.unique}.gone", "duplicates": stage.duplicates}
@@ -117,6 +118,7 @@ def test_the_cure_of_a_missing_topic_repeats_the_files(stage, capsys):
     assert f"`streamfilter check --config {named} --connect --apply` creates it" in told
 
 
+@pytest.mark.slow
 def test_records_in_an_output_before_the_first_of_ours_are_a_warning_with_their_number(
     stage, capsys, caplog
 ):

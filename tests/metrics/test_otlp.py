@@ -288,6 +288,7 @@ def test_its_certificate_is_believed_although_requests_has_a_bundle(tmp_path, mo
     assert got["/v1/metrics"], caplog.text
 
 
+@pytest.mark.slow
 def test_a_process_ends_while_its_receiver_hangs(monkeypatch):
     monkeypatch.setattr(otlp, "LAST_SECONDS", 0.1)
     released = threading.Event()

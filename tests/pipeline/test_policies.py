@@ -134,6 +134,7 @@ def passed_over(common: int, union: int, *, pairs: int, **policy) -> int:
     return int((~MatchPolicy(**policy).terms(*sizes).hopeful(estimated, slots=128)).sum())
 
 
+@pytest.mark.slow
 @cases(("common", "union"), [(1, 2), (2, 4), (4, 5), (8, 10), (20, 25), (80, 100)])
 def test_of_pairs_at_the_threshold_one_in_ten_thousand_is_not_compared(common, union):
     """By 3.5 standard errors, and of few tokens too small ones, it was 4 to 36; now 0 or 1."""

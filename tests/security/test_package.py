@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from streamfilter.config.configuration import Config
 from streamfilter.matching.verdict.evidence_headers import PREFIX, evidence_headers, our_headers
 from streamfilter.model import Decision, Match, Record, Source, Verdict
@@ -26,6 +28,7 @@ def modules_of(nodes: Iterable[ast.AST]) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_is_unpickled_evaluated_or_given_to_a_shell():
     everything = [node for nodes in package_nodes().values() for node in nodes]
     assert not modules_of(everything) & BANNED_MODULES

@@ -66,6 +66,7 @@ def test_signatures_that_mean_nothing_fail_the_run(monkeypatch, capsys):
     assert "FAILED: english word-3: similar pairs meet in a band" in said
 
 
+@pytest.mark.slow
 def test_band_keys_that_ignore_the_slots_fail_the_run():
     documents = texts.mixed(texts.documents("english", 600, 60, seed=1), share=0.5, seed=1)
     sets = [truth.shingles(text) for text in documents]

@@ -85,6 +85,7 @@ OURS = changelog.writer_of("ab" * 16, "ours")
 writers = st.sampled_from((b"", OURS))
 
 
+@pytest.mark.slow
 @given(numbers, numbers, numbers, spans, st.integers(-1, 2**62), writers, st.data())
 def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highest, writer, data):
     first, following = min(one, other), max(one, other)

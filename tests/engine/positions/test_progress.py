@@ -68,6 +68,7 @@ def test_a_pause_of_the_whole_process_is_not_held_against_it(world: World) -> No
     assert not stuck(world)
 
 
+@pytest.mark.slow
 def test_transactions_that_fail_for_ever_are_noticed_too() -> None:
     world = World()
     world.until(10)

@@ -109,6 +109,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_reads_until_the_very_batch_is_applied(small_disk: Path) -> None:
     index = opened(small_disk / "state")
     index.apply(batch(0))

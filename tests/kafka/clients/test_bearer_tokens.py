@@ -147,6 +147,7 @@ def test_a_program_without_a_token_ends_a_verb_with_75_and_what_it_said(embedded
     assert "kafka.oauth.command gives no token: ended with 4: no credentials" in said
 
 
+@pytest.mark.slow
 def test_a_check_without_the_brokers_runs_no_program_for_a_token(tmp_path, capsys):
     ran = tmp_path / "ran"
     settings = (

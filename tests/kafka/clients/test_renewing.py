@@ -18,6 +18,7 @@ NOBODY = "127.0.0.1:1"
 ANSWER_SECONDS = 60.0
 
 
+@pytest.mark.slow
 def test_who_is_not_answered_is_asked_by_a_new_client(embedded_stage, caplog):
     """A task that had begun stood there for ever, and no one could take over from it."""
     stage = embedded_stage()

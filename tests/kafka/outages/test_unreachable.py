@@ -76,6 +76,7 @@ def listening() -> Iterator[Callable[[Callable[[socket.socket], object]], str]]:
         each.close()
 
 
+@pytest.mark.slow
 def test_a_host_that_no_one_knows_is_named() -> None:
     said = told_of(config_of("no.such.host.invalid:9092"))
     assert "no.such.host.invalid:9092" in said
@@ -83,6 +84,7 @@ def test_a_host_that_no_one_knows_is_named() -> None:
     assert "host's name" in unreachable.cure()
 
 
+@pytest.mark.slow
 def test_a_port_where_nothing_listens_is_named() -> None:
     said = told_of(config_of("127.0.0.1:1"))
     assert "127.0.0.1:1" in said
@@ -90,6 +92,7 @@ def test_a_port_where_nothing_listens_is_named() -> None:
     assert "nothing listens there" in unreachable.cure()
 
 
+@pytest.mark.slow
 def test_what_hangs_up_on_plaintext_is_reported_as_perhaps_tls(listening: Any) -> None:
     """A broker's TLS port answers nothing to plaintext, and librdkafka says so in its log only."""
     address = listening(lambda connection: connection.recv(10))
@@ -108,6 +111,7 @@ def test_a_certificate_that_a_broker_asks_for_is_no_wrong_password(monkeypatch):
     assert "credentials" not in stop
 
 
+@pytest.mark.slow
 def test_what_is_no_broker_is_reported_as_that(listening: Any) -> None:
     def answer(connection: socket.socket) -> None:
         connection.recv(100)
@@ -118,6 +122,7 @@ def test_what_is_no_broker_is_reported_as_that(listening: Any) -> None:
     assert "no Kafka broker" in unreachable.cure()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [10_000, 1])
 def test_tls_to_the_plaintext_port_of_a_broker_is_told_as_that(listening, read) -> None:
     """A broker closes the connection, or resets it if it has not read all.
@@ -168,6 +173,7 @@ def test_check_that_cannot_make_the_outputs_does_not_advise_itself(embedded_stag
     assert said.count("the input first, for an output gets as many partitions") == len(output)
 
 
+@pytest.mark.slow
 def test_check_says_which_broker_it_could_not_reach_why_and_what_to_do(capsys):
     arguments = ["--set", "kafka.common.bootstrap.servers=127.0.0.1:1", "--set", "input.topic=a"]
     arguments += ["--set", f"kafka.start_timeout={LOOK_SECONDS}s"]

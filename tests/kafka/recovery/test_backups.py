@@ -78,6 +78,7 @@ def only_backup(stage: Stage, root: Path, *, seed: int) -> tuple[Path, Copied]:
     return root / copied.place, copied
 
 
+@pytest.mark.slow
 def test_a_backup_ahead_of_the_changelog_or_of_another_index_is_not_taken(
     embedded_stage: Callable[..., Stage], tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_backup_ahead_of_the_changelog_or_of_another_index_is_not_taken(
     assert f"takes the backup {target}/{copied.place}" in log
 
 
+@pytest.mark.slow
 def test_a_backup_that_holds_damage_is_taken_once_and_the_changelog_repairs_it(
     embedded_stage: Callable[..., Stage], tmp_path: Path
 ) -> None:

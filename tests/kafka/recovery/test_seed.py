@@ -266,6 +266,7 @@ def of_index(stage: Stage, path: Path, *arguments: str) -> int:
     return seed(stage, "--index", path, *arguments, index=loose, similarity=same)
 
 
+@pytest.mark.slow
 def test_a_new_index_takes_the_secret_of_its_first_seed_and_an_old_one_is_refused(
     embedded, tmp_path, capsys
 ):
@@ -324,6 +325,7 @@ def test_a_dry_run_changes_no_byte_and_works_alone(tmp_path):
     assert (room / "index.json").exists(), "an index of that name is not ours to delete"
 
 
+@pytest.mark.slow
 def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
     monkeypatch.chdir(embedded.directory)
     (embedded.directory / "old").mkdir()
@@ -334,6 +336,7 @@ def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
     assert counts(capsys)["records"] == 0, "they are the seeds that they were"
 
 
+@pytest.mark.slow
 def test_trusted_copies_take_no_earlier_document_out_of_its_buckets(embedded):
     path = archive(embedded, [f"one story that this is version {n} of" for n in range(20)])
     for name in ("a", "b"):
@@ -344,6 +347,7 @@ def test_trusted_copies_take_no_earlier_document_out_of_its_buckets(embedded):
     assert index_of(embedded) == before, "restored from the changelog"
 
 
+@pytest.mark.slow
 def test_a_trusted_document_with_a_known_id_is_counted_as_a_duplicate(embedded, capsys):
     path = archive(embedded, [f"one story that this is version {n} of" for n in range(5)])
     once = {"known_id": "duplicate"}

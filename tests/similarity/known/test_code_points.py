@@ -53,6 +53,7 @@ def test_the_tables_are_those_of_unicodes_data():
     assert FILE.read_text(encoding="ascii") == code_points.text()
 
 
+@pytest.mark.slow
 def test_letters_numbers_marks_and_underscores_take_part_in_words_and_nothing_invisible_is_seen():
     """Python's own data, of whichever Unicode, says the same of all that it has assigned."""
     for point in range(0x110000):
