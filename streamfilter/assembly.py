@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from streamfilter.documents.codecs.registry_tokens import Client
     from streamfilter.monitoring.metrics import Metrics
 
-_POLICY_FACT = "policy"
+_POLICY_FACT, _TEXTS_FACT = "policy", "texts"
 TASK_MEMORY_MIN = 4 * MIB  # least cache, and least write buffers, of an index
 WINDOW_DOCUMENTS = 4_000
 """Least documents of a window. The index's CPU time (probe and write) for 2,000 documents is
@@ -244,6 +244,7 @@ class IndexDirectory(Struct, frozen=True):
     policy: MatchPolicy
     """The rules for which documents enter the index; a change is logged as a warning."""
     temporary: bool = False  # whether it is removed with its process, and never opened again
+    texts: str = ""  # where a service finds its texts; a change is logged, too
 
     @property
     def where(self) -> str:
@@ -264,6 +265,7 @@ class IndexDirectory(Struct, frozen=True):
             temporary=self.temporary,
         )  # fmt: skip
         note_policy(index, self.policy, Shape.of(scheme_of(identity.scheme)))
+        note_texts(index, self.texts)
         return index
 
     def wipe(self) -> None:
@@ -359,6 +361,29 @@ def note_policy(index: Index, policy: MatchPolicy, shape: Shape) -> list[str]:
             "; ".join(changes),
         )
     return changes
+
+
+def texts_of(config: Config) -> str:
+    """Return where *config* finds the texts; empty: in fields, which belong to the scheme."""
+    if config.input.format == "fields":
+        return ""
+    return "value" if config.input.format == "text" else ", ".join(config.input.text)
+
+
+def note_texts(index: Index, texts: str) -> None:
+    """Store in *index* where its texts come from; log a warning if they came from elsewhere."""
+    known = (index.fact(_TEXTS_FACT) or b"").decode()
+    if not texts or known == texts:
+        return
+    index.remember(_TEXTS_FACT, texts.encode())
+    if known:
+        logger.warning(
+            "the index was filled with the texts at %s, and input.text is %s now: a copy of an "
+            "earlier text counts as new, unless the same words are there; set it back, or take "
+            "over with a new index (input.take_over)",
+            known,
+            texts,
+        )
 
 
 def _as_read(policy: MatchPolicy) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from streamfilter.assembly import (
     policy_for,
     reader_for,
     retention_for,
+    texts_of,
 )
 from streamfilter.cluster.judge import Received, SketchLog, VerdictWriter
 from streamfilter.config.configuration import Config
@@ -260,7 +261,8 @@ class TaskFactory(Struct, frozen=True):
 
     def store(self, number: int) -> IndexDirectory:
         path = index_of(self.config.index.path, number, whole=self.partitions.layout.whole)
-        return index_for(self.config, path, seed=self.seed, share=self.tasks)
+        found = index_for(self.config, path, seed=self.seed, share=self.tasks)
+        return found if self.seeds else replace(found, texts=texts_of(self.config))
 
     def topics_of(self, number: int, inputs: Inputs) -> TaskTopics:
         return TaskTopics(inputs, self.config.changelog_topic, number, self.input_id)

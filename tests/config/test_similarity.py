@@ -2,7 +2,7 @@
 
 import json
 
-from streamfilter.assembly import note_policy, policy_for, reader_for
+from streamfilter.assembly import note_policy, note_texts, policy_for, reader_for, texts_of
 from streamfilter.config.checks import announced
 from streamfilter.config.loading import load_config, read_config
 from streamfilter.documents.fields.selecting import Limits
@@ -187,6 +187,19 @@ def test_a_setting_that_older_indexes_do_not_store_is_left_out_where_it_is_off()
         "agree_on: ['numbers'] -> []",
     ]
     assert not later & json.loads(index["policy"]).keys()
+
+
+def test_texts_from_elsewhere_are_a_warning_and_belong_to_a_service(caplog):
+    """Titles were compared with bodies, without a word."""
+    index = Facts()
+    for settings in ((), ("input.text=/body",), ("input.text=/body",), ("input.format=text",)):
+        note_texts(index, texts_of(load_config((), {}, settings)))
+    assert [each.split(":")[0] for each in caplog.messages] == [
+        "the index was filled with the texts at /text, and input.text is /body now",
+        "the index was filled with the texts at /body, and input.text is value now",
+    ]
+    note_texts(index, "")
+    assert index["texts"] == b"value"
 
 
 def test_short_texts_are_judged_by_default_where_empty_ones_are():
