@@ -31,6 +31,7 @@ from streamfilter.process.signals import Interrupted
 from streamfilter.stops import ConfigError, Fenced, Temporary, counted
 
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
+QUIET_SECONDS = 5.0  # a coordinator that has just loaded takes a second or two
 AGAIN = "run it again for the rest: nothing is sent twice"
 
 MakeVerb = Callable[[Surroundings], Verb]
@@ -128,7 +129,7 @@ def correct(
 
 def _run(config: Config, correction: Correction, sink: KafkaSink) -> None:
     def fence() -> None:
-        patience = Waiting(config.kafka.start_timeout.total_seconds())
+        patience = Waiting(config.kafka.start_timeout.total_seconds(), quiet=QUIET_SECONDS)
         patience.awaited(lambda: sink.open(watched=True), Retriable)
 
     seconds = config.kafka.transaction_timeout.total_seconds()

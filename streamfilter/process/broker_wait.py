@@ -14,8 +14,10 @@ AGAIN_SECONDS = 0.5
 class Waiting:
     """One deadline for all waits of a command."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._until = seconds, time.monotonic() + seconds
+    def __init__(self, seconds: float, *, quiet: float = 0.0) -> None:
+        """Wait for so many *seconds* in all; say so if it takes longer than *quiet* seconds."""
+        begun = time.monotonic()
+        self._seconds, self._until, self._say_at = seconds, begun + seconds, begun + quiet
         self._said = False
 
     @property
@@ -37,7 +39,7 @@ class Waiting:
                 if not self.left or hopeless(error):
                     raise
                 why = str(error)
-            if not self._said:
+            if not self._said and time.monotonic() >= self._say_at:
                 standard.say(f"waiting up to {self._seconds:g} s (kafka.start_timeout): {why}")
                 self._said = True
             time.sleep(AGAIN_SECONDS)

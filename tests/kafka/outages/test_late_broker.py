@@ -16,6 +16,7 @@ from streamfilter.kafka import topic_sample
 from streamfilter.kafka.brokers import topics
 from streamfilter.kafka.connection import clients, one_shot_calls
 from streamfilter.kafka.embedded import EmbeddedBroker
+from streamfilter.process import broker_wait
 from streamfilter.stops import ConfigError, Temporary
 from tests.documents.registry_stub import Handler, serving
 from tests.faults.causes.proxy import Proxy
@@ -108,6 +109,22 @@ def test_what_init_peek_and_check_ask_is_asked_again_until_a_broker_answers(admi
     assert admin.failing == []
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("waiting up to 60 s (kafka.start_timeout): ")
+
+
+def test_a_wait_that_is_usual_is_not_mentioned(monkeypatch, capsys) -> None:
+    """`release` said "waiting up to 60 s", with an error of librdkafka's, where all was well."""
+    monkeypatch.setattr(broker_wait, "AGAIN_SECONDS", 0.0)
+    failing = [Temporary("not yet")] * 3
+
+    def call() -> None:
+        if failing:
+            raise failing.pop()
+
+    for quiet, said in ((60.0, ""), (0.0, "waiting up to 9 s")):
+        failing += [Temporary("not yet")] * 3
+        broker_wait.Waiting(9.0, quiet=quiet).awaited(call, Temporary)
+        assert capsys.readouterr().err.startswith(said)
+        assert failing == []
 
 
 def test_what_is_asked_in_vain_ends_when_its_time_is_up(admin: SimpleNamespace) -> None:
