@@ -31,6 +31,9 @@ from streamfilter.stops import ExitCode
 logger = logging.getLogger("streamfilter.run")
 
 LOOK_SECONDS = 1.0
+ASLEEP_SECONDS = 10.0
+"""After so long without a check the whole process was stopped (SIGSTOP, a paused container), and
+not its loop. The next check sees whether it turns."""
 STOP_SECONDS = 18.0  # from the check that finds the signal to the exit: at most 20 s after it
 
 
@@ -71,6 +74,7 @@ class Watchdog:
         self._health, self._exit_after, self._stalled = health, exit_after, stalled
         self._stopping, self._leave, self._clock = stopping, leave, clock
         self._since: float | None = None
+        self._looked = clock()
         self._stopping_since: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -100,6 +104,9 @@ class Watchdog:
     def look(self) -> None:
         """Check once: report when the process stops being live, and end it when that lasts."""
         self._look_at_the_end()
+        before, self._looked = self._looked, self._clock()
+        if self._looked - before >= ASLEEP_SECONDS:
+            return
         live = self._health.liveness
         if live.cause is None:
             if self._since is not None:

@@ -82,6 +82,19 @@ def test_a_loop_that_turns_again_in_time_is_forgiven(world: World) -> None:
     assert world.metrics.value("stalls_total", Cause.LOOP) == 2
 
 
+def test_a_process_that_was_stopped_for_a_minute_is_not_stuck(world, caplog):
+    """A paused container said that its loop is stuck, with the stacks of all threads."""
+    world.wait(5, beating=True)
+    world.now += 60
+    world.wait(1)
+    world.wait(5, beating=True)
+    assert caplog.messages == []
+    assert world.metrics.value("stalls_total", Cause.LOOP) == 0
+    world.now += 60
+    world.wait(2)  # it does not turn after it was woken
+    assert world.metrics.value("stalls_total", Cause.LOOP) == 1
+
+
 def test_a_task_that_moves_nothing_is_not_live_though_its_loop_turns(world: World) -> None:
     world.health.stall("nothing was committed for 300 s")
     world.wait(5, beating=True)
