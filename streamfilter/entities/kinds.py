@@ -56,7 +56,12 @@ _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)$")
 _WRITTEN = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})[-/. ]+(\d{4}|\d\d)(?!\d)")
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
-_NUMBER = re.compile(r"[+-]?[.,]?\d[\d.,]*(?:e[+-]?\d{1,3})?", re.IGNORECASE)
+# A point behind a letter ends a word: "Rs. 500" is 500, not .5.
+_NUMBER = re.compile(r"[+-]?(?:(?<![^\W\d_])[.,])?\d[\d.,]*(?:e[+-]?\d{1,3})?", re.IGNORECASE)
+_SIGNS = str.maketrans(
+    {"−": "-", "٫": ".", "٬": ","}
+    | {sign: f"{unicodedata.numeric(sign)}"[1:] for sign in "½⅓⅔¼¾⅛⅜⅝⅞"}  # 1½ is 1.5
+)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+$")
 _PLUS = re.compile(r"\D*\+")
 _EMAIL = re.compile(r"([^\s<>@:,;\"]+)@([^\s<>@:,;\"]+\.[^\s<>@:,;\"]+)")
@@ -171,7 +176,8 @@ def _email(value: str) -> str:
 
 
 def _number(value: str) -> str:
-    found = _NUMBER.search(re.sub(r"[\s'’]", "", normal_form("NFKC", value[:VALUE_MAX])))
+    plain = normal_form("NFKC", value[:VALUE_MAX].translate(_SIGNS))
+    found = _NUMBER.search(re.sub(r"[\s'’]", "", plain))
     kept = found[0] if found else ""
     if kept.count(".") > 1 or (kept.rfind(",") > kept.rfind(".") and not _GROUPED.match(kept)):
         kept = kept.replace(".", "").replace(",", ".")  # 1.200,50
@@ -241,7 +247,7 @@ KINDS: dict[str, Kind] = {
     "phone.1": Kind(_phone, _last_four, 1, lambda value: value[-LOCAL_DIGITS:], changes=0.5),
     "date.1": Kind(_date, _of_date, 2),
     "email.1": Kind(_email, lambda value: (value.partition("@")[0][:4],), 1, changes=0.5),
-    "number.1": Kind(_number, lambda value: (value,)),
+    "number.2": Kind(_number, lambda value: (value,)),
 }
 """By the name in the scheme: the kind, and the version of its rules and lists.
 

@@ -333,7 +333,7 @@ def _number(one: str, other: str) -> float:
 _NEAR: dict[str, Near] = {
     "exact": lambda one, _: np.zeros(len(one)),
     "date.1": _dates,
-    "number.1": _one_by_one(_number),
+    "number.2": _one_by_one(_number),
     "digits": partial(_numbered, floor=DIGITS_FLOOR),
     "phone.1": partial(_numbered, floor=PHONE_FLOOR),
     "email.1": _emails,

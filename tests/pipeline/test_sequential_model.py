@@ -152,7 +152,7 @@ RECORDS = {
         {"minimum_fields": 2, "short_text": "exact_only"},
     ),
     "weighed": (
-        {"/name": "name.1", "/n": "number.1", "/key": "exact"}, {"weights": (1.5, 1.0, 0.3)}
+        {"/name": "name.1", "/n": "number.2", "/key": "exact"}, {"weights": (1.5, 1.0, 0.3)}
     ),
 }  # fmt: skip
 
