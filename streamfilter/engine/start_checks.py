@@ -213,7 +213,7 @@ def reconcile(
             f"the group {names.group} was rewound on {names.topic}: reading again from "
             f"{names.named(behind)} up to {names.named(known)}. What was judged gets the verdict "
             "it had; what never was (before the group's first start, or passed over with "
-            "--accept-positions) meets nothing: it leaves as unique, and is not remembered"
+            "--accept-positions) has no matches: it is forwarded as unique, and not remembered"
         )
     if ahead := {p: o for p, o in positions.items() if o > known[p]}:
         if not accept:

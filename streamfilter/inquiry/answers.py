@@ -188,13 +188,13 @@ def _against(about: Question, against: str) -> dict[str, Any] | None:
         return None
     theirs, scheme = index.sketcher.keys_of(stored.contents), index.sketcher.scheme
     pair = beside(about.sketches, stored, theirs, policy=index.policy, reach=about.reach)
-    # Records meet if a field is equal, and so do texts by verify.also_same: that is no chance.
+    # Records share a key if a field is equal, and so do texts by verify.also_same: not by chance.
     finding, chance = pair.other.finding, None
     if not scheme.fields and finding.fate is not Fate.SAME_FIELD:
         chance = Shape.of(scheme).probability(finding.similarity)
     why, digests = pair.why, (stored.contents.digests, about.sketches.contents.digests)
     if scheme.scope and digests[0][0, 0] != digests[1][0, 0]:
-        why, chance = "they are of different scopes, so they never meet", None
+        why, chance = "they are of different scopes, so they are never compared", None
     return {**_candidate(index, pair.other), "why": why, "chance_to_meet": chance}
 
 

@@ -187,7 +187,7 @@ def _reason(
         return f"of {decision.match.document_id}: {steps[0].finding.why}"
     if not steps and not missing:
         return "no earlier document shares a band"
-    reason = f"met {counted(len(steps), 'document')} that share a band, and none is a match"
+    reason = f"{counted(len(steps), 'candidate')}, and none is a match"
     fates = Counter(step.finding.fate for step in steps)
     if fates[Fate.DIFFERS]:
         reason += f"; {fates[Fate.DIFFERS]} of them differ in what verify.agree_on names"
@@ -225,13 +225,13 @@ def beside(
     if finding.fate in (Fate.SAME_FIELD, Fate.SAME_TEXT, Fate.TOO_OLD):
         return Beside(other, finding.why)
     if signed and shared:
-        return Beside(other, f"they meet; {finding.why}")
+        return Beside(other, f"they share a key; {finding.why}")
     unmet = replace(finding, fate=Fate.UNMET)
     if not signed:
         why = "one of the two is shorter than one shingle: only an equal text would match"
         unmet = replace(unmet, similarity=0.0, estimate=0.0)
     else:
-        why = f"they share no band, so they never meet; {finding.why}"
+        why = f"they share no key, so they are never compared; {finding.why}"
     return Beside(replace(other, finding=unmet), why)
 
 

@@ -21,9 +21,11 @@ Read `Law.judge` first. A document arrives read, normalised, hashed and signed. 
 - With `index.scope_field`, each scope has its own documents and ids. Only a tombstone may have no
   scope: it forgets the documents of its id in all scopes.
 - With ``known_id: update``, the document of the same id is forgotten before rule 1. So no document
-  is a duplicate of its earlier version. After a duplicate, its id has no document.
+  is a duplicate of its earlier version. If the new version is a duplicate of another document, no
+  document with its id is remembered any more.
 - With ``known_id: duplicate``, an equal id counts like an equal value in rule 1.
-- A short text that rule 2 forwards is remembered only if it has such an id or value.
+- A short text that rule 2 forwards is remembered only if rule 1 can find it: by its id (with
+  ``known_id: duplicate``), or by a value of `verify.also_same`.
 
 Example with the threshold .8. Document A has the shingles 1 to 9, and is unique. B has 1 to 10, and
 shares 9 of 10 with A: a near-duplicate, not remembered. C has 1 to 12, and shares 9 of 12 with A,
@@ -67,7 +69,7 @@ class Settings:
     short_size: int = 32
     score: Callable[[Sequence[str], Sequence[str]], float] | None = None  # of records: `scoring`
     known_id: str = "judge"  # an id means nothing; or update, or duplicate, as above
-    short_text: str = "exact_only"  # or drop, or forward, which is the configuration's default
+    short_text: str = "exact_only"  # or drop, or forward (the default of `input.short_text`)
     least_set: int = 1  # shingles, or fields of a record: a document with fewer is short
 
     @property

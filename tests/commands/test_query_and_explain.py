@@ -68,7 +68,7 @@ def test_explain_names_bands_candidates_and_the_comparison_that_decided(capsys, 
     assert told["verdict"] == "near_duplicate"
     assert "reaches the threshold 0.8" in step["why"]
     assert (told["against"]["id"], told["against"]["bands"]) == ("c", [])
-    assert "share no band" in told["against"]["why"]
+    assert "share no key" in told["against"]["why"]
     strict = ask(capsys, "explain", "--state", str(state), SECOND, "--threshold", "0.99")
     assert (strict["verdict"], strict["candidates"][0]["confirmed"]) == ("unique", False)
     assert run(capsys, "explain", "--state", str(state), SECOND)[1].count("band") >= 2

@@ -100,7 +100,7 @@ def test_a_topic_that_is_gone_or_another_or_wider_is_told_as_that(topic: str) ->
     assert (made in said) is (topic != "documents")
     assert f"topic '{topic}' was deleted and created again while we worked with it" in said
     said = looked(lambda brokers: setattr(brokers, "partitions", 3), APART)
-    assert "keys that moved to another partition do not meet what came before" in said
+    assert "keys that moved to another partition are not compared with what came before" in said
     assert f"kafka-topics.sh --alter --topic {APART.changelog_topic} --partitions 3" in said
 
 

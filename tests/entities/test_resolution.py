@@ -157,7 +157,7 @@ def test_query_and_explain_take_a_record_as_json(tmp_path, capsys):
     assert main(["query", "--state", str(tmp_path / "state"), "--id", "a7", "-o", "json"]) == 0
     assert main(["explain", *asked[:3], "--against", "a9"]) == 0
     said = capsys.readouterr().out
-    assert "never meet" in said
+    assert "never compared" in said
     assert "/phone absent" in said
     assert main(["explain", "a", "b", "-c", CONFIG]) == 64
     with pytest.raises(ValueError, match="go through filter or run"):

@@ -140,7 +140,7 @@ def test_an_index_answers_for_one_scope_and_is_refused_without_its_field(desk, c
     ):
         matches = json.loads(said("query", NEAR, "--scope", scope, "-o", "json"))["matches"]
         assert [each["id"] for each in matches] == ([found] if found else [])
-    why = "they are of different scopes, so they never meet"
+    why = "they are of different scopes, so they are never compared"
     assert f"against     b: {why}" in said("explain", NEAR, "--scope", "t1", "--against", "b")
     assert f"against     b: {why}" in said("explain", "--id", "a", "--against", "b")
     assert "name the value of /tenant of TEXT by --scope" in said("query", NEAR)

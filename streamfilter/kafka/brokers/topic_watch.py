@@ -171,7 +171,7 @@ class TopicsWatch:
             raise _stop(
                 f"{role}: topic {topic!r} has {count} partitions now, {new} of them new, and with "
                 "index.scope partition each has an index of its own: keys that moved to another "
-                "partition do not meet what came before.\n"
+                "partition are not compared with what came before.\n"
                 f"    ways out: `{widening(self._changelog, count)}`, give the outputs as many, "
                 "and start again: the new partitions begin where input.start says"
             )
