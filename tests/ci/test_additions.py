@@ -266,7 +266,8 @@ pair = one_after_the_other(
     *texts, Sketcher(config.scheme(), seed=bytes(16)), policy=policy_for(config), bucket_cap=8
 )
 assert pair.explanation.decision.method == "dice", pair
-assert pair.beside.why == "they share a key; similarity 0.8750 reaches the threshold 0.8", pair.beside.why
+why = pair.beside.why
+assert why == "they share a key; similarity 0.8750 reaches the threshold 0.8", why
 """,
     "A place for dead letters": """
 from streamfilter.config.loading import load_config, read_config
