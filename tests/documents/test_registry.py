@@ -293,6 +293,22 @@ def test_whatever_else_it_says_is_no_answer_and_it_is_asked_again(url, answer):
     assert registry.schema(7).text == SCHEMA["schema"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((200, b"<html>"), "HTTP 200 OK, but it is no JSON; input.registry.url may name a proxy"),
+        ((200, {"schema": 5}), "but the answer holds no schema; input.registry.url may name a"),
+        ((302, "http://127.0.0.1:1/"), "redirects are not followed; input.registry.url may name"),
+    ],
+)
+def test_a_server_that_is_no_registry_is_said_to_be_one(url, answer, words):
+    """It was "HTTP 200 OK, but Expecting value: line 1 column 1 (char 0)"."""
+    Handler.answers["/schemas/ids/7"] = answer
+    with pytest.raises(SchemasAway) as caught:
+        Registry(Access(url)).schema(7)
+    assert words in str(caught.value)
+
+
 def test_who_does_not_answer_is_waited_for_no_longer_than_said(url):
     Handler.answers["/schemas/ids/7"] = ("hang", None)
     begun = time.monotonic()

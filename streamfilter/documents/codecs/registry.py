@@ -57,6 +57,7 @@ UNKNOWN_STATUSES = (400, 404, 405, 406, 410, 414, 422)
 """Statuses for an id that this registry cannot have. A server that is no registry sends them, too.
 """
 REFUSALS = (401, 403)
+ELSE = "input.registry.url may name a proxy, a login page, or another server"
 SETTLE_SECONDS = 5.0
 """How long to wait for an unknown id: a registry may lag behind the one that took the schema."""
 AGAIN_SECONDS = 0.5
@@ -72,6 +73,10 @@ T = TypeVar("T")
 Reference = tuple[str, str, int]  # (name in the referring schema, subject, version)
 
 logger = logging.getLogger("streamfilter.run")
+
+
+class _NoRegistrys(ValueError):
+    """The answer is JSON, and none of a registry."""
 
 
 class _NotFound(Exception):
@@ -338,30 +343,33 @@ class Registry:
             try:
                 return understood(answer.content)
             except (ValueError, RecursionError) as error:
-                raise SchemasAway(f"{why}, but {error}") from None
+                said = error if isinstance(error, _NoRegistrys) else "it is no JSON"
+                raise SchemasAway(f"{why}, but {said}; {ELSE}") from None
         if answer.status in UNKNOWN_STATUSES:
             raise _NotFound(why, sure=answer.status == 422 or answer.error_code in UNKNOWN_CODES)
+        if 300 <= answer.status < 400:
+            why += f"; redirects are not followed; {ELSE}"
         raise (SchemasWithheld if answer.status in REFUSALS else SchemasAway)(why)
 
 
 def _checked(data: bytes) -> dict[str, Any]:
     answer = json.loads(data)
     if not (isinstance(answer, dict) and isinstance(answer.get("schema"), str)):
-        raise ValueError("the answer holds no schema")
+        raise _NoRegistrys("the answer holds no schema")
     return answer
 
 
 def _lists_nothing(data: bytes) -> bool:
     content = b"".join(data.split())
     if not content.startswith(b"["):
-        raise ValueError("the answer is no list")
+        raise _NoRegistrys("the answer is no list")
     return content == b"[]"
 
 
 def _id_in(data: bytes) -> int:
     answer = json.loads(data)
     if not (isinstance(answer, dict) and isinstance(answer.get("id"), int)):
-        raise ValueError("the answer holds no schema's id")
+        raise _NoRegistrys("the answer holds no schema's id")
     return int(answer["id"])
 
 
