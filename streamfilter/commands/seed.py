@@ -17,7 +17,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.files.inputs import SeedFile, check_read_again, for_files, of_archive
 from streamfilter.files.run import check_paths
 from streamfilter.files.s3_paths import is_s3
-from streamfilter.process.signals import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION, Interrupted
 from streamfilter.stops import ExitCode
 
 Sources = tuple[Config, Callable[[Config], Sequence[Any]]]
@@ -99,11 +99,17 @@ def command(
         with source as (config, read), explained(config):
             trial = DryRun() if dry_run else None
             run = Seeding(config, read, trust, max_errors, trial=trial)
-            run.run(INTERRUPTION.is_set)
+            stays = "nothing was written" if dry_run else "what was read is in the index"
+            stopped = f"stopped; {stays}: run it again to go on"
+            try:
+                run.run(INTERRUPTION.is_set)
+            except (
+                Interrupted
+            ) as ended:  # in the middle of a file: its reader knows of outputs only
+                raise Interrupted(stopped, exit_code=ended.exit_code) from None
         options.answer(run, output)
         if not run.finished:
-            stays = "nothing was written" if dry_run else "what was read is in the index"
-            INTERRUPTION.obey(f"stopped; {stays}: run it again to go on")
+            INTERRUPTION.obey(stopped)
     return ExitCode.OK
 
 

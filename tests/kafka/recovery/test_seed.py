@@ -40,6 +40,7 @@ from streamfilter.kafka.lifecycle.seed_trial import trial_copy
 from streamfilter.killpoints import VARIABLE
 from streamfilter.matching.blocking import forgetting
 from streamfilter.model import DUPLICATES, Record
+from streamfilter.process.signals import Interrupted
 from tests.kafka.story import TIMESTAMP, Settings, id_of, index_of, records, texts, verdicts
 from tests.support.machine.disk import fill, small_file_system
 from tests.support.session.forge import Forge
@@ -326,6 +327,24 @@ def test_a_dry_run_changes_no_byte_and_works_alone(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_seed_that_is_stopped_inside_of_a_file_speaks_of_no_outputs(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    """Its reader knows of outputs only, and said that they are as they were."""
+
+    def interrupted(*_: object) -> None:
+        raise Interrupted("stopped; the outputs are as they were", exit_code=130)
+
+    monkeypatch.setattr(seeding.Seeding, "run", interrupted)
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "one two three four"}\n')
+    command = ["seed", "--set", f"index.path={tmp_path / 'state'}", str(tmp_path / "a.jsonl")]
+    for option, stays in (((), "what was read is in the index"), (("--dry-run",), "nothing was")):
+        assert cli.main([*command, *option]) == 130
+        said = capsys.readouterr().err
+        assert f"stopped; {stays}" in said
+        assert "outputs" not in said
+
+
 def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
     monkeypatch.chdir(embedded.directory)
     (embedded.directory / "old").mkdir()
