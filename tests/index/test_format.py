@@ -86,6 +86,9 @@ def test_a_batchs_number_has_48_bits_and_costs_nothing_below_33(payloads: bool) 
     early = replace(given_, batches=given_.batches % 2**31)
     extra = [len(a) - len(b) for a, b in zip(values, encode_documents(early), strict=True)]
     assert extra == [0, 2, 2, 2, 2]
+    without = [*values[:-1], values[-1][:-2] + b"\0\0"]
+    with pytest.raises(FormatError, match="lacks a part of its batch's number"):
+        decode_documents(given_.ordinals, without, Widths(SLOTS))
 
 
 @pytest.mark.parametrize("given_", [documents([1, 2, 3]), late(), late(payloads=True)])

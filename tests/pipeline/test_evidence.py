@@ -67,6 +67,14 @@ def test_ordinary_matches_are_all_listed():
     assert spelled - 2 - len('""') - 249 <= MATCH_BYTES
 
 
+def test_matches_that_reach_the_bound_to_the_byte_are_listed(monkeypatch):
+    several = matches_of(["short"] * 3)
+    all_of_them = 3 * (len(encode("short")) + 249 + MATCH_BYTES)
+    for bound, listed in ((all_of_them, 3), (all_of_them - 1, 2)):
+        monkeypatch.setattr("streamfilter.matching.verdict.envelope.MATCHES_BYTES_MAX", bound)
+        assert len(within(several)) == listed
+
+
 def test_a_verdict_says_that_matches_were_left_out_for_their_bytes():
     decision = found_of([LONG] * 6)
     assert decision.verdict is Verdict.NEAR_DUPLICATE
