@@ -52,9 +52,9 @@ FOLDS = ("marks", "digits")
 _ASCII_WORD = re.compile("[a-z0-9]+")
 _APOSTROPHES = str.maketrans("", "", "'’ʼ`´")
 _EXTENSION = re.compile(r"(?:ext|x|#|durchwahl)[. ]*\d{1,6}\D*$", re.IGNORECASE)
-_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_ISO = re.compile(r"(\d{4})\s*[-/.年년 ]\s*(\d{1,2})\s*[-/.月월 ]\s*(\d{1,2})(?!\d)")
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)$")
-_WRITTEN = re.compile(r"(\d{1,2})([-/. ])(\d{1,2})[-/. ]+(\d{4}|\d\d)(?!\d)")
+_WRITTEN = re.compile(r"(\d{1,2})\s*([-/. ])\s*(\d{1,2})[-/. ]+(\d{4}|\d\d)(?!\d)")
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
 # A point behind a letter ends a word: "Rs. 500" is 500, not .5.
 _NUMBER = re.compile(r"[+-]?(?:(?<![^\W\d_])[.,])?\d[\d.,]*(?:e[+-]?\d{1,3})?", re.IGNORECASE)
@@ -245,7 +245,7 @@ KINDS: dict[str, Kind] = {
     "name.1": Kind(_name, _of_name, 2, _full_names),
     "address.1": Kind(_address, _of_address, 2, lambda v: " ".join(sorted(v.split())), changes=0.5),
     "phone.1": Kind(_phone, _last_four, 1, lambda value: value[-LOCAL_DIGITS:], changes=0.5),
-    "date.1": Kind(_date, _of_date, 2),
+    "date.2": Kind(_date, _of_date, 2),
     "email.1": Kind(_email, lambda value: (value.partition("@")[0][:4],), 1, changes=0.5),
     "number.2": Kind(_number, lambda value: (value,)),
 }

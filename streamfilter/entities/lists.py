@@ -99,11 +99,12 @@ ADDRESS_WORDS = {long: short for short, *words in _groups(_ADDRESS) for long in 
 """Word of an address → its short form. ``st`` is a street and a saint."""
 
 _MONTHS = """
-jan january januar janvier enero gennaio; feb february februar fevrier febrero febbraio; mar march
-marz maerz mars marzo; apr april avril abril aprile; may mai mayo maggio; jun june juni juin junio
-giugno; jul july juli juillet julio luglio; aug august aout agosto; sep sept september septembre
-septiembre settembre; oct okt october oktober octobre octubre ottobre; nov november novembre
-noviembre; dec dez december dezember decembre diciembre dicembre
+jan january januar janvier enero gennaio janeiro januari; feb february februar fevrier febrero
+febbraio fevereiro februari; mar march marz maerz mars marzo marco maart; apr april avril abril
+aprile; may mai mayo maggio maio mei; jun june juni juin junio giugno junho; jul july juli juillet
+julio luglio julho; aug august aout agosto augustus; sep sept september septembre septiembre
+settembre setembro; oct okt october oktober octobre octubre ottobre outubro; nov november novembre
+noviembre novembro; dec dez december dezember decembre diciembre dicembre dezembro
 """
 MONTHS = {name: number for number, names in enumerate(_groups(_MONTHS), 1) for name in names}
 

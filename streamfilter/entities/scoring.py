@@ -332,7 +332,7 @@ def _number(one: str, other: str) -> float:
 
 _NEAR: dict[str, Near] = {
     "exact": lambda one, _: np.zeros(len(one)),
-    "date.1": _dates,
+    "date.2": _dates,
     "number.2": _one_by_one(_number),
     "digits": partial(_numbered, floor=DIGITS_FLOOR),
     "phone.1": partial(_numbered, floor=PHONE_FLOOR),

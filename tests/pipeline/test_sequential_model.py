@@ -140,7 +140,7 @@ def test_every_scheme_and_policy_equals_the_sequential_model(scheme, rules):
 RECORDS = {
     "of before": ({"/name": "words", "/address": "words", "/phone": "digits"}, {}),
     "of people": (
-        {"/name": "name.1", "/born": "date.1", "/address": "address.1", "/phone": "phone.1",
+        {"/name": "name.1", "/born": "date.2", "/address": "address.1", "/phone": "phone.1",
          "/email": "email.1"},
         {"weights": (2.0, 2.0, 1.0, 1.0, 1.0), "minimum_fields": 2},
     ),
