@@ -54,6 +54,7 @@ class Edge:
         verdicts = replace(plan.names, topic=edge.topic, inputs=Inputs(edge.topic))
         self._stall = StallDetector(parts.source, parts.clock, plan.names, seconds=stuck)
         self._deaf = StallDetector(edge.verdicts, parts.clock, verdicts, seconds=stuck)
+        self._read: dict[str, int] = {}  # the partitions that were shown, by their names
         self.restart()
 
     @property
@@ -294,6 +295,7 @@ class Edge:
         ends = self._parts.source.ends()
         self._ends.look(begun.waiting.ends, ends)
         lag = {p: max(0, end - at[p]) for p, end in ends.items() if p in at}
+        self._read |= names.places(at)
         self._observer.process.at(names.places(at), names.places(lag))
 
     def close(self) -> None:
@@ -304,6 +306,7 @@ class Edge:
         self._parts.sink.close()
         self._parts.source.close()
         self._edge.verdicts.close()
+        self._observer.process.left(self._read)
 
 
 def refuse_hole(where: str, missing: int, *, accept: bool) -> str:

@@ -93,6 +93,8 @@ class Observer:
             self._lag.pop(each, None)
             self._stamps.pop(each, None)
         self.health.report(positions=dict(self._positions), lag=dict(self._lag))
+        if not self._lag:  # the last one: the lag of a standby would stay, and age for ever
+            self.metrics.lag(nan, None)
 
     def transaction(self, outcome: str, seconds: float) -> None:
         now = self.clock.wall_milliseconds() / 1000 if outcome == "committed" else None

@@ -1,14 +1,23 @@
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
+from streamfilter.cluster.edge import Edge
 from streamfilter.cluster.judge import SketchLog
 from streamfilter.cluster.ranges import SketchRange, VerdictRange, encode_sketches
 from streamfilter.cluster.waiting import PendingLimits, PendingRecords
+from streamfilter.engine.clock_and_worker import SystemClock
+from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import Retriable
+from streamfilter.engine.start_checks import Names
 from streamfilter.matching.verdict.decision import UNIQUE
 from streamfilter.model import Malformed, Reason, Record, Source, Unjudged, Verdict
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.process.health import Health
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Stop
 from tests.support.cases import cases
@@ -193,3 +202,20 @@ class Counted(list[Record]):
     def __iter__(self):  # type: ignore[no-untyped-def]
         self.count += len(self)
         return super().__iter__()
+
+
+def test_an_edge_that_lost_partitions_shows_their_lag_no_more() -> None:
+    """It begins again with those that it has; the lag of the others stayed, and aged for ever."""
+    health = Health()
+    process = Observer(Metrics(health), health, SystemClock())
+    parts, begun = MagicMock(), MagicMock()
+    parts.observer.process, parts.bounds.stuck_seconds = process, 1.0
+    parts.clock.monotonic.return_value = 0.0
+    parts.source.ends.return_value = {0: 9, 1: 5}
+    begun.waiting.inputs, begun.waiting.ends = {0: 5, 1: 5}, {}
+    plan: Any = SimpleNamespace(names=Names("group", "in", "changelog/0", "state"))
+    edge = Edge(plan, parts, MagicMock(topic="verdicts"))
+    edge._show(begun)
+    assert health.status.lag == {"in/0": 4, "in/1": 0}
+    edge.close()
+    assert health.status.lag == health.status.positions == {}

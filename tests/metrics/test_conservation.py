@@ -149,6 +149,20 @@ def test_a_lag_is_unknown_while_no_broker_is_reached():
     assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 1
 
 
+def test_a_process_that_lost_its_partitions_has_no_lag():
+    """A standby kept its last lag, whose age rose for ever: a page in a night without traffic."""
+    health, metrics = Health(), Metrics()
+    observer = Observer(metrics, health, SystemClock())
+    observer.at({"in/0": 5, "in/1": 5}, {"in/0": 3, "in/1": 4})
+    observer.left(["in/0"])
+    observer.at({"in/1": 5}, None)
+    assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 4
+    observer.left(["in/1"])
+    assert health.status.lag == {}
+    assert isnan(scraped(metrics)["streamfilter_consumer_lag_records", ()])
+    assert isnan(scraped(metrics)["streamfilter_consumer_lag_seconds", ()])
+
+
 def test_an_index_that_is_closed_is_counted_no_more():
     health, metrics = Health(), Metrics()
     observer, index = filter_observer(metrics, health), MemoryIndex(Widths(4))
