@@ -89,9 +89,9 @@ def test_plan_knows_random_keys(capsys):
     curve = {p["similarity"]: p["candidate_probability"] for p in answer["curve"]}
     assert curve[0.3] == pytest.approx(0.933, abs=5e-4)
     plain = run_json(capsys, "plan")
-    assert plain["bytes_per_million_documents"] == pytest.approx(1.325e9, rel=0.01)
+    assert plain["bytes_per_million_documents"] == pytest.approx(1.308e9, rel=0.01)
     assert answer["bytes_per_million_documents"] - plain["bytes_per_million_documents"] == (
-        (125 - 16) * 27 * 1_000_000
+        (125 - 16) * 26 * 1_000_000
     )
     assert plain["false_negatives"] == pytest.approx(0.0008, abs=1e-4)
     assert plain["false_positives"] == pytest.approx(0.2740, abs=1e-4)
