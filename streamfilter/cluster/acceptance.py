@@ -1,7 +1,7 @@
 """Which sketch ranges count: a pure function of the log, without a clock.
 
-The judge holds the next input offset of each partition. What becomes of a range depends only on
-that offset. So a range may arrive several times, and from any edge.
+The judge holds the next input offset of each partition. Whether a range counts depends
+only on that offset. So a range may arrive several times, and from any edge.
 
 | next offset 10, range | verdict | what follows                                             |
 |-----------------------|---------|----------------------------------------------------------|
@@ -16,7 +16,7 @@ from enum import StrEnum
 
 
 class Acceptance(StrEnum):
-    """What becomes of a sketch range."""
+    """Whether a sketch range counts, or why not: see the table above."""
 
     COUNTS = "counts"
     BELOW = "below"
@@ -24,7 +24,7 @@ class Acceptance(StrEnum):
 
 
 def acceptance(start: int, end: int, expected: int) -> Acceptance:
-    """Return what becomes of a range from *start* up to *end*, if *expected* comes next."""
+    """Return whether a range from *start* up to *end* counts, if *expected* comes next."""
     if start > expected:
         return Acceptance.GAP
     return Acceptance.COUNTS if expected < end else Acceptance.BELOW

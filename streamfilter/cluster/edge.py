@@ -5,7 +5,7 @@ them: outputs, the next offsets of the verdicts, and the input offsets behind th
 state that a restart would miss. After each change of its partitions it begins again, whole.
 
     1   poll the membership, with no transaction open (`tasks.service`)
-    2   hear verdicts; obey a resume
+    2   read verdicts; after a resume, sign again from its offset
     3   forward what has its verdicts: begin, produce, send offsets as our member, commit
     4   take records while there is room, sketch and sign them; nothing waits for that
     5   if verdicts do not come, ask the judge how far it is

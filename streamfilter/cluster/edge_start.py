@@ -54,7 +54,7 @@ class EdgeParts(Struct, frozen=True):
 
 
 class Begun(Struct):
-    """What the loop of an edge goes on with."""
+    """The parts that a start makes, and that the loop of an edge then uses."""
 
     sketcher: Sketcher
     mark: bytes
@@ -187,11 +187,11 @@ class EdgeStart:
     def _beginnings(
         self, verdicts: Positions, known: Positions, end: Positions, mark: bytes
     ) -> Script[dict[int, tuple[int, VerdictRange]]]:
-        """Return a message, and its offset, that says where each of these partitions begins.
+        """Return for each partition the message, and its offset, that says where to begin.
 
-        For a partition with a *known* offset it is the next one. A new partition has resumes only:
-        the last one counts, and a verdict range before the *end* is refused. One behind it is of
-        another edge that has the partition meanwhile: what this one commits will be fenced.
+        With a *known* offset this is the next message. A new partition has only resumes before
+        the *end*: the last one counts, and a verdict range there is refused. A verdict range
+        behind the end was caused by another edge, which has the partition now and fences this one.
         """
         source, found = self._edge.verdicts, dict[int, tuple[int, VerdictRange]]()
         if verdicts:

@@ -1,12 +1,12 @@
-"""The judge: today's task with another log. It reads sketch ranges and writes verdict ranges.
+"""The judge: the task of a single process, which reads sketch ranges and writes verdict ranges.
 
-`SketchLog` is the task's `RecordSource`. Its positions are offsets of the *input*, as ever: a
-record is a row of an accepted sketch range, without key and value. `Received` prepares batches of
-them, and `VerdictWriter` is what leaves. Transactor, changelog, index, restore and standby are
-those of a single process.
+`SketchLog` is the task's `RecordSource`. Its positions are offsets of the *input*. A record is
+a row of an accepted sketch range, without key and value. `Received` prepares batches of them, and
+`VerdictWriter` makes the messages to the edges. Transactor, changelog, index, restore and standby
+are those of a single process.
 
-What the judge cannot use it drops and counts. For each gap it answers with a resume. The answer is
-a hint: if it is lost, an inquiry brings the next one.
+The judge drops and counts the ranges that it cannot use. It answers each gap with a resume. If the
+resume is lost, the edge inquires, and gets another one.
 """
 
 from bisect import bisect_left

@@ -71,7 +71,7 @@ class BadRange(ValueError):
 
 
 class SketchRange(Struct, frozen=True):
-    """What an edge has read and sketched of one input partition."""
+    """Records of one input partition that an edge has sketched: its message to the judge."""
 
     mark: bytes  # `writer_of` the index and the group
     partition: int
@@ -117,7 +117,7 @@ class SketchRange(Struct, frozen=True):
 
 
 class VerdictRange(Struct, frozen=True):
-    """What the judge has decided of one input partition."""
+    """Outcomes of records of one input partition: the judge's message to the edge."""
 
     mark: bytes
     start: int

@@ -52,10 +52,10 @@ class Signing:
         self._judged = dict(positions)  # end of the last verdict range
         self._first: dict[int, int] = {}  # number of the first message since the last beginning
         self._first_at: Positions = {}  # its offset, once it is known
-        self._inquiries: dict[int, int] = {}  # their partitions by message, until delivered
-        self._quiet: dict[int, float] = {}  # since when no verdict came, or none was asked for
-        self._heard: dict[int, float] = {}  # since when no verdict came
-        self._retracting: dict[tuple[int, int], int] = {}  # by place: its message, not delivered
+        self._inquiries: dict[int, int] = {}  # message → partition, until delivered
+        self._quiet: dict[int, float] = {}  # time of the last verdict or inquiry
+        self._heard: dict[int, float] = {}  # time of the last verdict
+        self._retracting: dict[tuple[int, int], int] = {}  # place → message, until delivered
         self._retracted: set[tuple[int, int]] = set()
 
     def sign(self, prepared: Prepared, begun: Positions) -> None:

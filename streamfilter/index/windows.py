@@ -47,7 +47,8 @@ def _opened(windows: Windows, progress: Progress, opens: Window | None) -> Windo
 def parts_of(windows: Windows, ordinals: I64) -> list[slice]:
     """Return the part of the rising *ordinals* in each window; dropped windows are left out.
 
-    The windows begin with the ordinals 4 and 10. Of 2, 5, 9 and 12, the parts are 5 9 and 12.
+    Two windows begin with the ordinals 4 and 10. The ordinals 2 5 9 12 have the parts 5 9 and 12:
+    2 was in a window that is dropped.
     """
     begins = np.searchsorted(ordinals, [window.first_ordinal for window in windows]).tolist()
     return [slice(*part) for part in pairwise((*begins, len(ordinals)))]

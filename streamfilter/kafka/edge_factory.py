@@ -34,7 +34,7 @@ class KafkaSigner:
     """An idempotent producer for the topic of sketch ranges, outside of any transaction.
 
     It never waits. A range that cannot be sent is lost, and the judge's resume brings it again.
-    What would be refused again ends the process: without a word, its records would wait for ever.
+    A range that would be refused again ends the process: its records would wait for ever.
     """
 
     def __init__(self, topic: str, producer: Callable[[], Producer], largest: int) -> None:

@@ -120,10 +120,10 @@ def _set_aside(record: Record, found: SideRecord | Note | None) -> Placed:
 
 
 class _Released:
-    """The notes of a side topic, and the copies that they speak of (`engine.corrections`).
+    """The notes of released records, and the copies that belong to them (`engine.corrections`).
 
     A released record has its verdict and place among the duplicates. Its copy in the unique topic
-    is no second output. Without a note, or as a second one of a note, it counts as too many.
+    is no second output. A copy without a note, or a second copy for one note, is one too many.
 
     An input record may have the same header: forged, or from the filter before this one. It is no
     copy if the header names another topic, or if its value is not that of the withheld record.
@@ -174,7 +174,7 @@ class Order:
 
     def __init__(self, config: Config) -> None:
         self._starts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._numbers: dict[Spot, int] = {}  # of several topics' partitions; {}: one topic
+        self._numbers: dict[Spot, int] = {}  # with several topics, place → number; else {}
         self.judged: dict[int, tuple[int, int]] = {}  # the first judged offset, and the end
         for record in _records(config, config.changelog_topic):
             value = record.value or b""
@@ -185,7 +185,7 @@ class Order:
                 continue
             mark = changelog.decode_batch(value).stored_mark
             for span in mark.spans:
-                if span.partition >= SEEDS_FROM:  # of a seed: not of the input
+                if span.partition >= SEEDS_FROM:  # a line of a seed, not a record of the input
                     continue
                 self._starts[span.partition].append((span.start, mark.number))
                 start, end = self.judged.get(span.partition, (span.start, span.end))

@@ -44,9 +44,9 @@ class OldState(Struct, frozen=True):
     """How the old group stands."""
 
     changelog: str
-    offsets: Mapping[Spot, int]  # of the input, as committed
+    offsets: Mapping[Spot, int]  # committed positions of the input
     last: int  # offset of its changelog's last record
-    successor: Successor | None = None  # in that record; None: it is a batch
+    successor: Successor | None = None  # what that record says; None: it is a batch
 
     @property
     def places(self) -> dict[str, int]:
@@ -170,7 +170,7 @@ class OldGroup(Struct, frozen=True):
         return False
 
     def alive(self) -> tuple[str, ...]:
-        """Return its members; a running task may ask so (`ports/unowned_partitions.py`)."""
+        """Return its members. `list_groups` is the safe call: see `ports/unowned_partitions.py`."""
         with kafka_errors(f"asking for the group {self.name}"):
             groups = self.admin.list_groups(self.name, timeout=CALL_SECONDS)
         members = [each for group in groups for each in group.members]
@@ -226,8 +226,8 @@ class OldGroup(Struct, frozen=True):
     ) -> list[TopicPartition]:
         """Return what a *group* has committed; *stable*: wait for open transactions.
 
-        A consumer asks. A process once ended with SIGSEGV after the admin client was asked for a
-        group without offsets; that this was the cause is not proven.
+        It uses a consumer. A process once ended with SIGSEGV after the admin client was asked for
+        a group without offsets; that this was the cause is not proven.
         """
         level = "read_committed" if stable else "read_uncommitted"
         properties = reader_properties(self.config) | {"group.id": group}
@@ -329,11 +329,11 @@ class KafkaPredecessor(Struct, frozen=True):
 
 
 class TakeOver(Struct):
-    """What `lifecycle/take_over.py` has prepared."""
+    """A takeover that `lifecycle/take_over.py` has prepared."""
 
     old: OldGroup
-    found: OldState  # as it stood when everything that it had forwarded was in the index
-    done: bool = False  # a task that starts later does not look at the old group any more
+    found: OldState  # its state when the index had everything that it forwarded
+    done: bool = False  # then a start does not look at the old group again
 
     def of(self, inputs: Inputs, sink: Sink) -> KafkaPredecessor:
         """Return the port of a task; *sink* has our transactional id."""

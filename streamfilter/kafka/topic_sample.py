@@ -99,9 +99,10 @@ def _sample(
 
 
 def share_of(held: Sequence[int], count: int) -> int:
-    """Return how many records of each partition are *count* or a few more; *held*: theirs.
+    """Return how many records to read of each partition, so that there are *count* or a few more.
 
-    What a short partition lacks, the longer ones give. It is one at least.
+    *held* is how many each partition has. If one has fewer, more are read of the others. For 10
+    records of partitions with 2, 50 and 50, the answer is 4. It is at least 1.
     """
     for place, shortest in enumerate(sorted(held)):
         share = max(1, -(-count // (len(held) - place)))

@@ -1,13 +1,13 @@
 """Pages: where a document is listed if the bucket of its whole text is full.
 
 Equal texts have equal signatures, so no longer key would split their bucket. It goes on under the
-keys of numbered pages instead, and no document is turned away. Texts come again when the last one
+keys of numbered pages instead, and every document is listed. Texts come again when the last one
 was forgotten, and the forgotten stay listed until their window is dropped: without pages they
 would hide the one that is remembered.
 
-The first bucket counts what it turned away. This number alone says which page a document goes to:
+The first bucket counts the documents that found it full. This number alone gives the page:
 
-    listed in the bucket    turned away before    page (of 64 documents)
+    listed in the bucket    found it full before  page (of 64 documents)
     5 of 8                  0                     none: it joins the bucket
     8 of 8                  0                     1
     8 of 8                  63                    1

@@ -76,7 +76,7 @@ class Database:
     ) -> None:
         """Open *path*; with *create*, make a new database with *windows* and, if wanted, *ids*.
 
-        What is not *logged* is lost when the process ends, however it ends.
+        A write that is not *logged* is lost when the process ends, however it ends.
 
         With *notes*, an empty directory for RocksDB's own notes, it is opened read-only, without
         its lock, while another process may write it. Reads return the state at opening. Raises

@@ -31,7 +31,7 @@ NOTHING: I64 = np.zeros(0, np.int64)
 
 
 class WindowWrite(Struct, frozen=True):
-    """What a write adds to one window and removes from it: selected once, before anything is put.
+    """The part of a write for one window: what is added and removed. It is made first.
 
     Example: the windows begin with the ordinals 0 and 10, and a write removes 4 and 12 and adds 20
     and 21. The first window's part removes 4. The second one's removes 12 and adds 20 and 21.

@@ -1,10 +1,11 @@
 """A merge: it writes one run in pages out of several, piece by piece, with the writes of the index.
 
-The sources are a full run in memory, eight runs in pages, or rows of format 2. Of equal keys, the
-newest source counts. Each piece is a range of keys: the pages of the range, and the rows of the
-filter that it completes. Pieces are no part of the index until the list of runs names the new run
-(`window_runs.py`). With each piece, the list says how far the merge is. So the next process goes
-on, whether this one ends or crashes. Only the write of a full run in memory begins again.
+The sources are a full run in memory, eight runs in pages, or rows of format 2. If several have
+a key, the newest one counts. Each piece is a range of keys: the pages of the range, and the
+rows of the filter that it completes. Pieces are no part of the index until the list of runs names
+the new run (`window_runs.py`). With each piece, the list says how far the merge is. So the next
+process goes on, whether this one ends or crashes. Only the write of a full run in memory begins
+again.
 """
 
 from collections.abc import Sequence

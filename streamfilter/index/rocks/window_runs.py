@@ -54,8 +54,8 @@ PACE = 3  # keys that each merge writes for each key of a write: it ends long be
 ROWS_AT_ONCE = 1 << 13  # rows of format 2 that become pages with each write, some milliseconds
 MERGED = 0.8  # share of a closed window's keys in one run, from which on it is merged no more
 BITS = 24
-"""Of the filter of a run in pages, for each of its keys. The smallest runs keep the filter with
-which they grew, of `OPEN_BITS`."""
+"""Bits of a filter for each key of a run in pages. The smallest runs keep the filter with which
+they grew, of `OPEN_BITS`."""
 READ_BITS, READ_KEYS = 8, 1 << 16
 """Upper bits at most, and keys at least, of the ranges in which all buckets are read."""
 
@@ -69,7 +69,7 @@ class _Sealed(Struct, frozen=True):
 
 
 class _Staged(Struct):
-    """What becomes true with the write that is being made."""
+    """The state of the runs after the write that is being made."""
 
     done: list[Merge]
     going: list[Merge]

@@ -1,1 +1,1 @@
-"""What brokers hold for us: topics, partitions, offsets; checked, created and watched."""
+"""Our topics, partitions, offsets and rights on the brokers: checks, creates and watches them."""

@@ -66,7 +66,7 @@ class Right(Struct, frozen=True):
     why: str = ""  # what goes wrong without it, if the role works nevertheless
 
     def __str__(self) -> str:
-        """Return it for people; CREATE is needed only for a topic that does not exist."""
+        """Return it as a line of text; CREATE is needed only for a topic that does not exist."""
         needed = [each for each in self.operations if each != CREATE]
         created = ", and CREATE unless it exists" if CREATE in self.operations else ""
         how = " (prefixed)" if self.prefixed else ""
@@ -121,7 +121,7 @@ def _rights_over(config: Config) -> list[Right]:
 
 
 class Acls(Struct, frozen=True):
-    """What brokers say about rights."""
+    """The ACLs and settings of the brokers that decide about rights."""
 
     bindings: Sequence[Any]
     ours: frozenset[str]  # what our user may do with the cluster, of `OWNED`
@@ -290,7 +290,7 @@ def _broker_settings(admin: AdminClient, broker: int) -> dict[str, str]:
 
 
 def _make(admin: AdminClient, principal: str, missing: Iterable[Right]) -> list[str]:
-    """Make ACLs for the *missing* rights; return those that were made. What is denied stays."""
+    """Make ACLs for the *missing* rights; return those that brokers accepted."""
     made: list[str] = []
     for right in missing:
         how = ResourcePatternType.PREFIXED if right.prefixed else ResourcePatternType.LITERAL

@@ -1,4 +1,4 @@
-"""What a service watches beside its tasks: topics, the changelog's settings, and its clients."""
+"""Repeated checks of a service, beside its tasks: topics, changelog settings, clients."""
 
 from confluent_kafka.admin import AdminClient
 

@@ -1,1 +1,1 @@
-"""What fills or replaces an index from outside of the service: seeds, and another group's input."""
+"""Work on an index before the service starts: seeds, and the takeover of another group."""

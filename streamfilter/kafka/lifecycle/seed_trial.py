@@ -94,11 +94,11 @@ class Nothing(Struct, frozen=True):
 
 
 class DryRun(Struct):
-    """What a seed would take on the disks."""
+    """How much disk a seed would take: of the index, and of the changelog."""
 
     before: int = 0  # bytes of the index
     after: int = 0
-    changelog: int = 0  # bytes that it would grow by
+    changelog: int = 0  # bytes by which the changelog would grow
 
     def run(self, factory: TaskFactory, ended: Callable[[], bool]) -> None:
         """Judge the seeds until *ended*, or raise `Stop`."""

@@ -1,10 +1,10 @@
-"""What a start with `input.take_over` does before the service: the old group has ended.
+"""The steps of a start with `input.take_over`, before the service runs.
 
 1   refuse by name what cannot be taken over, and wait until the old group has no member
-2   fence its last process: the open transaction of a killed one ends
-3   see how it stands
+2   fence its last process: this ends the open transaction of a killed one
+3   see how it stands: its positions, and the end of its changelog
 4   read what the unique topic has received into the index: it may be more than was seeded. The
-    service then takes the positions (`tasks/take_over.py`), if the old group stands as in step 3
+    service then takes the positions (`tasks/take_over.py`), if those of step 3 have not changed
 
 Later starts find in the old group's changelog that it is done. If that is gone, a group that has
 judged goes on.
@@ -123,8 +123,8 @@ def prepared(start: Start, *, back: bool) -> TakeOver | None:
 def _read_tail(start: Start) -> None:
     """Seed what the unique topic has that the index has not. Raises `Stop` or `StoppedEarly`.
 
-    What cannot be read with our settings is counted and left out. It was forwarded already, so a
-    dead letter of it would be a second copy.
+    A record that cannot be read with our settings is counted and left out. It was forwarded
+    already, so a dead letter of it would be a second copy.
     """
     config, topic = start.config, start.config.output.unique
 
