@@ -47,6 +47,9 @@ second."""
 READ_TIMEOUT_MS = 30_000
 """How long a consumer waits for a reply (default: 60,000). A leader that is frozen stops the
 reading for so long."""
+ASK_TIMEOUT_MS = 10_000
+"""The same of the admin client, whose calls last as long. With a longer time, a start asked in vain
+on a connection whose replies were lost, until its own time was up."""
 FETCH_BYTES_MAX = 1024 * 1024
 """Maximum of one fetch response (default: 50 MiB). At 50 kB/s, 50 MiB would time out and be
 requested again forever; 1 MiB takes 21 s."""
@@ -212,6 +215,7 @@ def admin_properties(config: Config) -> Properties:
     base = _base(config, "admin")
     base.pop("allow.auto.create.topics")
     theirs = config.kafka.properties("common")
+    theirs.setdefault("socket.timeout.ms", str(ASK_TIMEOUT_MS))
     theirs.setdefault("topic.metadata.refresh.interval.ms", str(REFRESH_MS))
     return {**theirs, **base}
 

@@ -7,6 +7,7 @@ import pytest
 from streamfilter.config.configuration import Config
 from streamfilter.config.loading import load_config
 from streamfilter.kafka.connection import clients
+from streamfilter.kafka.connection.one_shot_calls import CALL_SECONDS
 
 SLOWEST_LINE = 40_000  # bytes a second that a consumer can live on
 READING = [clients.data_properties, clients.reader_properties]
@@ -25,6 +26,12 @@ def test_a_lost_reply_stops_a_consumer_for_half_a_minute(properties_of: Any) -> 
 def test_an_operator_sets_another_time(properties_of: Any) -> None:
     config = load_config([], {}, ["kafka.consumer.socket.timeout.ms=45000"])
     assert int(properties_of(config)["socket.timeout.ms"]) == 45_000
+
+
+def test_a_call_that_is_repeated_has_a_new_connection() -> None:
+    """A start asked for a minute on a connection whose replies were lost, and ended with 75."""
+    timeout = int(clients.admin_properties(Config())["socket.timeout.ms"])
+    assert timeout <= CALL_SECONDS * 1000
 
 
 def test_no_producer_waits_longer_than_a_transaction() -> None:
