@@ -16,6 +16,7 @@ from streamfilter.index.directory.lock_and_marker import (
     MARKER_NAME,
     Lock,
     Marker,
+    check_ours,
     write_marker,
 )
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
@@ -461,3 +462,10 @@ def test_an_index_on_a_read_only_file_system_is_looked_into_and_nothing_there_is
         assert {each: each.stat().st_mtime_ns for each in disk.rglob("*")} == before
         with pytest.raises(IndexRefused, match="Read-only file system"):
             Deduplicator.open(disk / "state")
+
+
+def test_a_directory_of_indexes_for_each_partition_is_named_as_that(tmp_path: Path) -> None:
+    """After a change of index.scope and back, it said that no index of ours had written it."""
+    (tmp_path / "partition-0").mkdir()
+    with pytest.raises(IndexRefused, match=r"partition-0', an index of index\.scope: partition"):
+        check_ours(tmp_path)

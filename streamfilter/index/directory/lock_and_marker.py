@@ -175,6 +175,11 @@ def check_ours(path: Path) -> None:
             "name a directory of its own inside it"
         )
     for entry in os.scandir(path):
+        if entry.name.startswith("partition-") and entry.is_dir(follow_symlinks=False):
+            raise IndexRefused(
+                f"{path}: holds {entry.name!r}, an index of index.scope: partition; "
+                "set that scope, or name an empty directory, into which the changelog is restored"
+            )
         if entry.name not in OURS or entry.is_symlink():
             raise IndexRefused(
                 f"{path}: holds {entry.name!r}, which no index of ours wrote; "
