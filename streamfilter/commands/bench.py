@@ -40,7 +40,7 @@ def command(
     json_path: Path | None, only: tuple[str, ...], quick: bool, repeat: int | None,
     text: Path | None,
 ) -> int:  # fmt: skip
-    """Measure speed on realistic text, and check the results while at it."""
+    """Measure speed on realistic text, and check the results."""
     options = Options(repeat=repeat or (1 if quick else 5), quick=quick, text=text, say=say)
     answers = measured(only or tuple(catalogue.BENCHMARKS), options, json_path)
     return ExitCode.OK if all(answer.passed for answer in answers) else WRONG
