@@ -242,7 +242,7 @@ KINDS: dict[str, Kind] = {
     "words": Kind(_words, lambda value: (value.partition(" ")[0][:4],), paired=False),
     "digits": Kind(_digits, _last_four, paired=False),
     "exact": Kind(_exact, lambda value: (value,), paired=False),
-    "name.1": Kind(_name, _of_name, 2, _full_names),
+    "name.2": Kind(_name, _of_name, 2, _full_names),
     "address.1": Kind(_address, _of_address, 2, lambda v: " ".join(sorted(v.split())), changes=0.5),
     "phone.1": Kind(_phone, _last_four, 1, lambda value: value[-LOCAL_DIGITS:], changes=0.5),
     "date.2": Kind(_date, _of_date, 2),

@@ -8,7 +8,7 @@ strings have a similarity of 30 to 50, so a field below a floor gives no points.
 | ``words`` | same words | 70 to 99: misspelt, or in another order | below 70 |
 | ``digits`` | same digits | 80: same last 7 (another area code); 80 to 99: a digit off | else |
 | ``exact``  | same | | else |
-| ``name`` | same words | each word misspelt, short, or an initial; another order | a word differs |
+| ``name`` | same words | each word misspelt, short, or an initial; another order | an outer word differs |
 | ``address`` | same words | 70 to 99, less if a number differs | below 70, or all numbers differ |
 | ``phone`` | same number | 80 to 99: same last 7, or a digit off | else |
 | ``date`` | same day | 90: day and month exchanged; 80: a digit off | else |
@@ -233,8 +233,9 @@ def _name(one: str, other: str) -> float:
     """Return the points of two names: every word of the shorter one needs its counterpart.
 
     The family's name alone is no person: Anna Berger and Otto Berger get nothing. A middle name
-    may differ if two words or more are alike. ``De la Cruz`` and ``Delacruz`` are one name. ``Jr``
-    and ``Sr`` are two persons.
+    may differ if two words or more are alike, but no word at an end of both names: Juan Garcia
+    Lopez has a sister Ana. ``De la Cruz`` and ``Delacruz`` are one name. ``Jr`` and ``Sr`` are two
+    persons.
     """
     if one.replace(" ", "") == other.replace(" ", ""):
         return POINTS
@@ -242,18 +243,17 @@ def _name(one: str, other: str) -> float:
     if len(generations - {""}) > 1:
         return 0.0
     few, many = sorted((one.split()[:NAME_WORDS], other.split()[:NAME_WORDS]), key=len)
-    pairs = sorted(
-        ((_alike(a, b), -i, -j) for i, a in enumerate(few) for j, b in enumerate(many)),
-        reverse=True,
-    )
+    pairs = sorted(((-_alike(a, b), i, j) for i, a in enumerate(few) for j, b in enumerate(many)))
     found: dict[int, float] = {}
     taken: set[int] = set()
-    for alike, i, j in pairs:
-        if alike and i not in found and j not in taken:
-            found[i] = alike
+    for unalike, i, j in pairs:
+        if unalike and i not in found and j not in taken:
+            found[i] = -unalike
             taken.add(j)
-    unlike = len(few) - len(found)
-    if unlike > (1 if len(few) > 2 else 0):
+    unlike = [i for i in range(len(few)) if i not in found]
+    if len(unlike) > (1 if len(few) > 2 else 0):
+        return 0.0
+    if unlike and unlike[0] in (0, len(few) - 1) and not {0, len(many) - 1} <= taken:
         return 0.0
     points = POINTS * sum(found.values()) / len(few)
     points -= EXTRA_WORD * (len(many) - len(few))
@@ -338,7 +338,7 @@ _NEAR: dict[str, Near] = {
     "phone.1": partial(_numbered, floor=PHONE_FLOOR),
     "email.1": _emails,
     "words": _words,
-    "name.1": _one_by_one(_name),
+    "name.2": _one_by_one(_name),
     "address.1": _addresses,
 }
 """The points of two values that are not equal, by kind: those that cost least come first."""

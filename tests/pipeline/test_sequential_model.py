@@ -140,19 +140,19 @@ def test_every_scheme_and_policy_equals_the_sequential_model(scheme, rules):
 RECORDS = {
     "of before": ({"/name": "words", "/address": "words", "/phone": "digits"}, {}),
     "of people": (
-        {"/name": "name.1", "/born": "date.2", "/address": "address.1", "/phone": "phone.1",
+        {"/name": "name.2", "/born": "date.2", "/address": "address.1", "/phone": "phone.1",
          "/email": "email.1"},
         {"weights": (2.0, 2.0, 1.0, 1.0, 1.0), "minimum_fields": 2},
     ),
     "of few fields": (
-        {"/name": "name.1", "/phone": "phone.1", "/key": "exact"}, {"minimum_fields": 2}
+        {"/name": "name.2", "/phone": "phone.1", "/key": "exact"}, {"minimum_fields": 2}
     ),
     "of few fields, and equal ones are judged": (
-        {"/name": "name.1", "/phone": "phone.1", "/key": "exact"},
+        {"/name": "name.2", "/phone": "phone.1", "/key": "exact"},
         {"minimum_fields": 2, "short_text": "exact_only"},
     ),
     "weighed": (
-        {"/name": "name.1", "/n": "number.2", "/key": "exact"}, {"weights": (1.5, 1.0, 0.3)}
+        {"/name": "name.2", "/n": "number.2", "/key": "exact"}, {"weights": (1.5, 1.0, 0.3)}
     ),
 }  # fmt: skip
 
