@@ -8,7 +8,7 @@ strings have a similarity of 30 to 50, so a field below a floor gives no points.
 | ``words`` | same words | 70 to 99: misspelt, or in another order | below 70 |
 | ``digits`` | same digits | 80: same last 7 (another area code); 80 to 99: a digit off | else |
 | ``exact``  | same | | else |
-| ``name`` | same words | each word misspelt, short, or an initial; another order | an outer word differs |
+| ``name`` | same words | each word misspelt, short, or an initial; another order | an end differs |
 | ``address`` | same words | 70 to 99, less if a number differs | below 70, or all numbers differ |
 | ``phone`` | same number | 80 to 99: same last 7, or a digit off | else |
 | ``date`` | same day | 90: day and month exchanged; 80: a digit off | else |
