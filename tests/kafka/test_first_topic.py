@@ -52,6 +52,14 @@ def typed_of_operators(typed: list[str], command: str, *more: str, **words: str)
     return cli.main([*(words.get(word, word) for word in command.split()[1:]), *more])
 
 
+def asks_why_both_came_out(correct, unique, capsys):
+    first, second = (json.loads(each.value)["page"]["page_id"] for each in unique[:2])
+    against = "streamfilter explain --config F --id ID --against ORIGINAL"
+    assert correct(against, ID=second, ORIGINAL=first) == 0
+    assert f"\nagainst     {first}: they share" in capsys.readouterr().out
+    assert correct("streamfilter plan --threshold T", T="0.7") == 0
+
+
 def test_the_commands_of_the_readme_filter_a_topic_of_ones_own(
     kafka, tmp_path, capsys, monkeypatch
 ):
@@ -123,6 +131,7 @@ def test_the_commands_of_the_readme_filter_a_topic_of_ones_own(
     assert correct("streamfilter explain --config F --id ID") == 0
     assert correct("streamfilter release --config F --id ID") == 0
     assert correct("streamfilter release --config F --id ID --yes") == 0
+    asks_why_both_came_out(correct, unique, capsys)
     last = read_committed(kafka.bootstrap, outputs[2])[-1]
     assert last.value == withheld[0].value
     assert [name for name, _ in last.headers] == ["__streamfilter.released"]
