@@ -105,7 +105,8 @@ LIBRARIES = {
 }
 
 VALUES = {"Struct", "field", "to_builtins", "structs"}  # of msgspec, in every room
-DECODING = {"documents", "matching", "kafka", "monitoring", "workers", "cluster"}  # with msgspec
+# These rooms decode with msgspec; `collection` checks a scheme that a caller made.
+DECODING = {"documents", "matching", "kafka", "monitoring", "workers", "cluster", "collection"}
 DATACLASSES = {
     # the law and the truth are plain Python
     *("matching/law.py", "bench/truth.py"),

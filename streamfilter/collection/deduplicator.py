@@ -33,6 +33,7 @@ from msgspec.structs import replace
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Duplicate
 from streamfilter.collection.guard import alone
 from streamfilter.collection.identity import (
+    directory_of,
     identity_at,
     index_at,
     new_policy,
@@ -106,7 +107,7 @@ class Deduplicator(Searches):
             IndexFault: *path* is in use, damaged, or was made with another scheme.
         """
         new_policy(threshold), retention_of(retention_documents)  # before anything is made
-        known, self._path = identity_at(path), None if path is None else Path(path)
+        known, self._path = identity_at(path), None if path is None else directory_of(path)
         identity = wanted_identity(known, wanted_scheme(known, threshold, shingle, scheme))
         sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
         if threshold is not None:
@@ -132,7 +133,7 @@ class Deduplicator(Searches):
             FileNotFoundError: it holds no Deduplicator; `Deduplicator(path)` makes a new one.
             IndexFault: it is in use or damaged.
         """
-        if identity_at(path) is None:
+        if identity_at(directory_of(path)) is None:
             raise FileNotFoundError(f"{path}: holds no Deduplicator; Deduplicator(path) makes one")
         return cls(path)
 
@@ -147,12 +148,13 @@ class Deduplicator(Searches):
             IndexFault: *path* cannot be written, or lies in this Deduplicator's own directory.
                 What was written is removed, so the call can be repeated.
         """
+        path = directory_of(path)
         if self._path is not None:
-            refuse_inside(Path(path), self._path, what="the index")
+            refuse_inside(path, self._path, what="the index")
         if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
             raise FileExistsError(f"{path}: is no empty directory; name one that is new")
         try:
-            with closing(index_at(Path(path), self._identity, bucket_cap=BUCKET_CAP)) as index:
+            with closing(index_at(path, self._identity, bucket_cap=BUCKET_CAP)) as index:
                 noted_policy(index, self.threshold, new=True)
                 ours = self._opened
                 if self._ids.integers:
@@ -163,7 +165,7 @@ class Deduplicator(Searches):
         except IndexLocked:
             raise  # another process saves into *path*
         except BaseException:
-            _empty(Path(path))
+            _empty(path)
             raise
 
     def add(self, id: Id, text: str, *, scope: str | None = None) -> list[Duplicate]:

@@ -1,6 +1,7 @@
 """Settings of a `Deduplicator`'s directory: scheme, identity, policy and retention."""
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Iterator
@@ -8,8 +9,10 @@ from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
 
+from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
+from streamfilter.cleaning.folds import FOLDS
 from streamfilter.collection.rows import check_threshold
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index, read_identity
@@ -20,6 +23,7 @@ from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling, scheme_of
 from streamfilter.similarity.statistics.shape import Shape, plan
+from streamfilter.similarity.text.folding import FORMS
 
 _RETENTION = "retention_documents"
 WINDOW_DOCUMENTS = 1_000
@@ -38,10 +42,20 @@ WAYS = """
     3. if it is of filter or run: `streamfilter query` looks into it"""
 
 
+def directory_of(path: object) -> Path:
+    """Return *path* as a `Path`; raise `TypeError` or `ValueError` if it names no directory."""
+    if not isinstance(path, (str, os.PathLike)):
+        kind = type(path).__name__
+        raise TypeError(f"the path is {path!r:.60} ({kind}); expected a str or a Path")
+    if not path or "\0" in str(path):  # pathlib takes '' for the current directory
+        raise ValueError(f"the path is {path!r:.60}; name a directory, such as 'memory'")
+    return Path(path)
+
+
 def identity_at(path: str | Path | None) -> Identity | None:
     """Return the identity of the index in *path*, None if there is none; raise `IndexFault`."""
     with refusing_callers():
-        return None if path is None else read_identity(Path(path))
+        return None if path is None else read_identity(directory_of(path))
 
 
 def index_at(path: Path | None, identity: Identity, *, bucket_cap: int) -> Index:
@@ -95,7 +109,7 @@ def new_scheme(
                 f"a Deduplicator has texts without fields, so none at {scheme.pointers[0]}; name "
                 "only numbers or urls in the scheme's digests"
             )
-        return scheme
+        return _checked(scheme)
     policy = new_policy(threshold)
     kind, _, size = (shingle or "word:3").partition(":")
     if not size.isdecimal():
@@ -103,6 +117,25 @@ def new_scheme(
     shape = plan(policy.threshold, slots=128, recall=0.99, layout="bands")
     shingling = Shingling(kind, int(size))
     return Scheme(shape.bands, shape.rows, 128, shingling, Normalisation())
+
+
+def _checked(scheme: Scheme) -> Scheme:
+    """Return *scheme* with lists as tuples; raise `TypeError` or `ValueError` for a wrong value.
+
+    A `Struct` takes any value. A wrong one would fail at the first text, with a directory made.
+    """
+    try:
+        scheme = convert(to_builtins(scheme), Scheme)
+    except ValidationError as fault:
+        said, _, place = str(fault).partition(" - at `$")
+        raise TypeError(f"scheme{place.rstrip('`')}: {said}") from None
+    normalisation = scheme.normalisation
+    if normalisation.unicode not in (forms := (*FORMS, "none")):
+        raise ValueError(f"{normalisation.unicode!r} is no Unicode form; use {', '.join(forms)}")
+    for each in normalisation.fold:
+        if each not in FOLDS:
+            raise ValueError(f"{each!r} is no fold; use {', '.join(FOLDS)}")
+    return scheme
 
 
 def wanted_identity(

@@ -116,9 +116,11 @@ def check_scope(scope: object) -> str | None:
 
 
 def check_many(ids: Iterable[str | int]) -> Iterable[str | int]:
-    """Return *ids*; raise `TypeError` for one str, whose characters would be taken for ids."""
-    if isinstance(ids, str):
+    """Return *ids*; raise `TypeError` for one id, such as a str of many characters."""
+    if isinstance(ids, (str, bytes, int)):
         raise TypeError(f"expected many ids, got one: forget({ids!r:.60})")
+    if not isinstance(ids, Iterable):
+        raise TypeError(f"got {ids!r:.60} ({type(ids).__name__}); expected many ids")
     return ids
 
 

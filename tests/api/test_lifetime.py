@@ -4,12 +4,21 @@ import copy
 import gc
 import pickle
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import streamfilter
-from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked
+from streamfilter import (
+    Deduplicator,
+    DeduplicatorClosed,
+    IndexFault,
+    IndexLocked,
+    Normalisation,
+    Scheme,
+    unique,
+)
 from streamfilter.collection.identity import new_scheme
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.rocks.database import Database
@@ -246,6 +255,10 @@ def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
         (lambda d: list(d.duplicates_of_many({"a": TEXT})), "a dict may be one row or many"),
         (lambda d: d.forget_many("ab"), "expected many ids"),
         (lambda d: d.forget_many(["a", None]), "the id is None"),
+        (lambda d: d.forget_many(b"a"), "expected many ids, got one: forget.b'a'"),
+        (lambda d: d.forget_many(None), "got None .NoneType.; expected many ids"),
+        (lambda d: d.save(1), "the path is 1 .int.; expected a str or a Path"),
+        (lambda _: Deduplicator.open(None), "the path is None"),
         (lambda d: d.is_duplicate(None), "the text is None"),
         (lambda d: d.duplicates_of(b"text"), "the text is b'text'"),
         (lambda d: d.duplicates_of(id=5), "the id is 5"),
@@ -267,6 +280,41 @@ def test_a_wrong_type_is_reported_with_the_cure_and_changes_nothing(call, said):
         call(stories)
     assert list(stories) == ["a"]
     stories.add("z", TEXT)  # and it works on
+
+
+@cases(
+    ("scheme", "said"),
+    [
+        (Normalisation(html="yes"), "scheme.normalisation.html: Expected `bool`, got `str`"),
+        (Normalisation(mask="url"), "scheme.normalisation.mask: Expected `array`, got `str`"),
+        (Normalisation(fold=("nope",)), "'nope' is no fold; use marks, "),
+        (Normalisation(unicode="NFX"), "'NFX' is no Unicode form; use NFKC, NFC, none"),
+        (None, "scheme.normalisation: Expected `object`, got `null`"),
+    ],
+)
+def test_a_wrong_value_in_a_scheme_is_reported_before_a_directory_is_made(scheme, said, tmp_path):
+    for call in (partial(Deduplicator, tmp_path / "d"), partial(unique, [TEXT])):
+        with pytest.raises((TypeError, ValueError), match=said):
+            list(call(scheme=Scheme(normalisation=scheme)))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_lists_in_a_scheme_are_as_good_as_tuples(tmp_path):
+    """YAML and JSON have lists."""
+    scheme = Scheme(normalisation=Normalisation(mask=["number", ["x+", "x"]], fold=["marks"]))
+    with Deduplicator(tmp_path / "d", scheme=scheme) as stories:
+        stories.add("a", "Café xxx number 17")
+    with Deduplicator.open(tmp_path / "d") as stories:
+        assert stories.is_duplicate("Cafe x number 18")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_path_that_names_no_directory_is_refused(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (Deduplicator, Deduplicator.open, Deduplicator().save):
+        with pytest.raises(ValueError, match="name a directory, such as 'memory'"):
+            call(path)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_an_id_that_no_file_could_hold_is_reported():
