@@ -12,7 +12,6 @@ from pathlib import Path
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
-from streamfilter.cleaning.folds import FOLDS
 from streamfilter.collection.rows import check_threshold
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index, read_identity
@@ -23,7 +22,6 @@ from streamfilter.matching.blocking.retention import Retention
 from streamfilter.matching.verdict.policy import MatchPolicy
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling, scheme_of
 from streamfilter.similarity.statistics.shape import Shape, plan
-from streamfilter.similarity.text.folding import FORMS
 
 _RETENTION = "retention_documents"
 WINDOW_DOCUMENTS = 1_000
@@ -129,12 +127,7 @@ def _checked(scheme: Scheme) -> Scheme:
     except ValidationError as fault:
         said, _, place = str(fault).partition(" - at `$")
         raise TypeError(f"scheme{place.rstrip('`')}: {said}") from None
-    normalisation = scheme.normalisation
-    if normalisation.unicode not in (forms := (*FORMS, "none")):
-        raise ValueError(f"{normalisation.unicode!r} is no Unicode form; use {', '.join(forms)}")
-    for each in normalisation.fold:
-        if each not in FOLDS:
-            raise ValueError(f"{each!r} is no fold; use {', '.join(FOLDS)}")
+    scheme.normalisation.check_names()
     return scheme
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
+from streamfilter.cleaning.folds import FOLDS
 from streamfilter.cleaning.masks import Mask
 from streamfilter.cleaning.steps import Cleaner
 from streamfilter.similarity.columns import Widths
@@ -33,6 +34,7 @@ CHANGES = {
 KINDS = ("word", "char", "stopword")
 TOKEN_BYTES = (4, 8)
 LAYOUTS = ("bands", "random")
+FORMS = ("NFKC", "NFC", "none")
 
 FADING = 20
 """Above the fallback's limit, each further stop-word shingle of a text removes one in so many of
@@ -72,6 +74,14 @@ class Normalisation(Struct, frozen=True):
         fields = to_builtins(self)
         later = ("html", "ansi", "quotes", "hyphens", "mask", "fold", "boilerplate")
         return {name: value for name, value in fields.items() if value or name not in later}
+
+    def check_names(self) -> None:
+        """Raise `ValueError` for an unknown form or fold; `Cleaner.of` checks the masks."""
+        if self.unicode not in FORMS:
+            raise ValueError(f"{self.unicode!r} is no Unicode form; use {', '.join(FORMS)}")
+        for each in self.fold:
+            if each not in FOLDS:
+                raise ValueError(f"{each!r} is no fold; use {', '.join(FOLDS)}")
 
     @property
     def cleans(self) -> bool:
