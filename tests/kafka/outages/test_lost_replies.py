@@ -10,8 +10,6 @@ from tests.faults.causes.proxy import Proxy
 from tests.kafka.story import records, texts
 from tests.kafka.test_cluster import Make
 
-pytestmark = pytest.mark.long
-
 AT_START = {
     "Produce": 0,
     "Fetch": 1,
@@ -34,6 +32,7 @@ AT_WORK = ("Produce", "Fetch", "Heartbeat", "AddPartitionsToTxn", "AddOffsetsToT
 WAIT_SECONDS = 120
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("request_kind", "at_work"),
     [*((kind, False) for kind in AT_START), *((kind, True) for kind in AT_WORK)],
