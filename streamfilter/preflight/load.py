@@ -27,8 +27,8 @@ class Costs(Struct, frozen=True):
 
 
 COSTS = {
-    130: Costs(alone=47, edge=44, judge=22, judging=27),
-    1_024: Costs(alone=75, edge=59, judge=25, judging=29),
+    130: Costs(alone=39, edge=38, judge=19, judging=21),
+    1_024: Costs(alone=71, edge=62, judge=27, judging=31),
 }
 """Costs by the bytes of a document: English, 30 % duplicates (cluster.json)."""
 VERDICT_BYTES = 20  # of a document, in the topic of verdicts
