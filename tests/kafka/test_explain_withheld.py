@@ -63,6 +63,7 @@ def test_the_newest_verdict_is_found_first_and_since_shows_all(
     assert f"{stage.input}/0 at {PASTS}" in answer
 
 
+@pytest.mark.slow
 def test_in_shadow_mode_a_verdict_is_found_among_the_forwarded(
     embedded_stage: Callable[..., Stage], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +74,7 @@ def test_in_shadow_mode_a_verdict_is_found_among_the_forwarded(
     assert found["withheld_at"]["topic"] == stage.unique
 
 
+@pytest.mark.slow
 def test_an_id_of_the_index_is_explained_from_it_and_an_unknown_one_says_how_far_it_looked(
     embedded_stage: Callable[..., Stage], capsys: pytest.CaptureFixture[str]
 ) -> None:

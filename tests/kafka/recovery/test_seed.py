@@ -345,6 +345,7 @@ def test_a_seed_that_is_stopped_inside_of_a_file_speaks_of_no_outputs(
         assert "outputs" not in said
 
 
+@pytest.mark.slow
 def test_a_directory_or_pattern_names_its_files(embedded, monkeypatch, capsys):
     monkeypatch.chdir(embedded.directory)
     (embedded.directory / "old").mkdir()
