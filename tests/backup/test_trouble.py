@@ -89,7 +89,7 @@ def test_a_backup_sends_what_is_new_and_the_kept_ones_stay_whole(
     assert second.sent < second.copied.bytes
     store = store_at(where)
     assert [each.place for each in whole(store)] == [second.copied.place, first.copied.place]
-    for _ in range(2):
+    for _ in range(4):
         advance(index, 3)
         newest = taken(tmp_path, where, index).copied
         found = whole(store)

@@ -115,11 +115,11 @@ def test_rounds_over_a_chain_of_values_look_at_each_row_a_few_times(kind, looked
 @pytest.mark.parametrize(("most", "cap"), [(1, 8), (8, 8), (8, 1)])
 @pytest.mark.parametrize("kind", CHAINS)
 def test_verdicts_on_a_chain_are_the_sequential_models_however_batches_are_cut(kind, most, cap):
-    texts = CHAINS[kind][:200]
+    texts = CHAINS[kind][:300]
     model, sketches = Law(Settings(max_candidates=most, bucket_cap=cap)), SKETCHER.sketch(texts)
     expected = [model.judge(arrival(f"d{row}", sketches, row)) for row in range(len(texts))]
     policy = MatchPolicy(max_candidates=most)
-    for sizes in (repeat(200), iter([1, 7, 60, 132])):
+    for sizes in (repeat(300), iter([1, 7, 60, 100, 132])):
         index = MemoryIndex(Widths(128), bucket_cap=cap)
         decisions = run_in_batches(texts, sizes, index, policy)
         for got, want in zip(decisions, expected, strict=True):

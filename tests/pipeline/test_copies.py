@@ -109,7 +109,7 @@ def reigns(text: str, times: int, *, between: int = 3) -> list[str]:
 @pytest.mark.parametrize("size", [1, 5, 37])
 def test_a_copy_is_found_however_often_its_text_was_forgotten_before(text, cap, size):
     """The forgotten stay listed as long as their window lives: here for ever."""
-    texts, memory = reigns(text, 12), Retention(documents=3, least=10_000)
+    texts, memory = reigns(text, 24), Retention(documents=3, least=10_000)
     policy, index = MatchPolicy(short_text="exact_only"), MemoryIndex(Widths(128), bucket_cap=cap)
     model = Law(Settings(bucket_cap=cap))
     sketches, expected = SKETCHER.sketch(texts), []

@@ -202,7 +202,7 @@ def shadowed(rng: random.Random) -> list[str]:
 def test_an_original_is_found_behind_variants_that_look_more_similar(size):
     """An estimate errs by .035, so among the eight best there may be eight variants."""
     rng = random.Random(2)
-    families = [shadowed(rng) for _ in range(3)]
+    families = [shadowed(rng) for _ in range(8)]
     texts = [text for family in families for text in family]
     model, sketches = Law(), SKETCHER.sketch(texts)
     expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]

@@ -16,6 +16,8 @@ import pytest
 from streamfilter.similarity.bands import Bander
 from streamfilter.similarity.hashing import VECTOR_BYTES, Multilinear, SpanHasher, uniform
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("signer")]
+
 TOGETHER = 64
 """Values hashed under one seed."""
 CHANCE = 2.0**-32
@@ -23,7 +25,7 @@ CHANCE = 2.0**-32
 
 
 def hunted(seeds: int, long: int) -> pytest.MarkDecorator:
-    """Give a test so many seeds: in CI some thousand, all tests together."""
+    """Give a test so many seeds: ten thousand in CI, all tests together."""
     return pytest.mark.parametrize("seeds", [seeds, pytest.param(long, marks=pytest.mark.long)])
 
 
@@ -72,17 +74,17 @@ def hunt_words(lengths: range, seeds: int) -> None:
         assert not pairs_that_meet(hashes), (number, int(sizes[0]))
 
 
-@hunted(2_000, 3_000_000)
+@hunted(6_000, 3_000_000)
 def test_no_difference_of_one_or_two_bits_in_a_word_is_hashed_away(seeds):
     hunt_words(range(1, VECTOR_BYTES + 1), seeds)
 
 
-@hunted(200, 100_000)
+@hunted(500, 100_000)
 def test_nor_is_one_in_a_word_that_is_hashed_by_itself(seeds):
     hunt_words(range(VECTOR_BYTES + 1, 41), seeds)
 
 
-@hunted(1_000, 1_000_000)
+@hunted(3_000, 1_000_000)
 def test_a_difference_in_one_word_is_not_cancelled_by_the_next_ones(seeds):
     rng = random.Random(20_261_124)
     rows = [group.view("<u8") for group in groups(neighbours(rng.randbytes(24)))]

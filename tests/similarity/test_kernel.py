@@ -38,7 +38,7 @@ def native() -> calls.Kernel:
 
 
 @pytest.mark.slow
-@over(range(15))
+@over(range(60))
 def test_any_texts_have_the_same_sketches_under_any_scheme(number):
     scheme, texts, values = random_case(random.Random(number))
     one, other = both(scheme, texts, values)
@@ -323,9 +323,9 @@ def test_several_processes_may_compile_it_at_once(cache):
         "from streamfilter.similarity.kernel.choice import choice; print(choice().kernel is None)"
     )
     ran = [
-        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(4)
     ]
-    assert [each.communicate(timeout=120)[0] for each in ran] == [b"False\n"] * 2
+    assert [each.communicate(timeout=120)[0] for each in ran] == [b"False\n"] * 4
     assert [each.name for each in cache.iterdir()] == [library.file_name()]
 
 

@@ -71,7 +71,8 @@ def spaced(text: str) -> str:
     )
 
 
-@over(product(range(8), ["NFKC", "NFC"]))
+@pytest.mark.slow
+@over(product(range(30), ["NFKC", "NFC"]))
 def test_normalisation_is_that_of_unicode_on_any_mixture(case):
     seed, form = case
     rng = random.Random(seed)

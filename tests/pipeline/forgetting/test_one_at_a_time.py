@@ -358,7 +358,10 @@ ALWAYS = (
 """What some stories of any ninety or so have."""
 
 
-@pytest.mark.parametrize("seeds", [range(10), pytest.param(SEEDS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds",
+    [range(10), *(pytest.param(each, marks=pytest.mark.slow) for each in (range(10, 50), SEEDS))],
+)
 def test_stories_of_all_capabilities_equal_the_sequential_model(seeds):
     stories, total = Counter[str](), Counter[str]()
     for seed in seeds:

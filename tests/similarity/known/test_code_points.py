@@ -126,7 +126,7 @@ def test_words_as_people_write_them(text, expected):
 
 @signed
 def test_an_invisible_character_changes_nothing_wherever_it_stands():
-    texts = ["A, e\u0301\u0316 \u1100\u1161\u11a8", "港口 शे کت"]
+    texts = ["The harbour, e\u0301 a\u0323\u0316 \u1100\u1161\u11a8", "港口 और शेर کتاب"]
     plain, characters = [NORMALISE(text) for text in texts], sorted(INVISIBLE)
     changed = [
         character + "".join(f"{each}{character}" for each in text)

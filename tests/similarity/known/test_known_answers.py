@@ -210,7 +210,7 @@ def test_a_share_of_eight_tenths_of_a_hundred_has_wilson_s_interval_at_any_level
 def test_the_interval_of_an_estimate_holds_the_truth_as_often_as_it_says(common, union):
     # The plain interval held it in .89 of the cases at J .95 and in .72 at .99.
     rng = np.random.default_rng(common)
-    held, pairs = 0, 500
+    held, pairs = 0, 1_000
     minhasher = MinHasher(128, seed=SEED)
     both, only = common, union - common
     for _ in range(0, pairs, 50):
