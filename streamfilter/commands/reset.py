@@ -11,6 +11,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
     MARKER_NAME,
+    PARTITION,
     Lock,
     check_ours,
 )
@@ -81,7 +82,7 @@ def command(
 
 def _indexes(path: Path) -> list[Path]:
     """Return the index directories of a service in *path*, damaged and half-made ones, too."""
-    below = sorted(path.glob("partition-*")) if os.path.isdir(path) else []
+    below = sorted(path.glob(f"{PARTITION}*")) if os.path.isdir(path) else []
     return [
         place
         for place in (path, *below)

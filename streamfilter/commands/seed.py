@@ -103,9 +103,8 @@ def command(
             stopped = f"stopped; {stays}: run it again to go on"
             try:
                 run.run(INTERRUPTION.is_set)
-            except (
-                Interrupted
-            ) as ended:  # in the middle of a file: its reader knows of outputs only
+            except Interrupted as ended:
+                # In the middle of a file, whose reader knows of outputs only.
                 raise Interrupted(stopped, exit_code=ended.exit_code) from None
         options.answer(run, output)
         if not run.finished:

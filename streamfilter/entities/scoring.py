@@ -243,7 +243,7 @@ def _name(one: str, other: str) -> float:
     if len(generations - {""}) > 1:
         return 0.0
     few, many = sorted((one.split()[:NAME_WORDS], other.split()[:NAME_WORDS]), key=len)
-    pairs = sorted(((-_alike(a, b), i, j) for i, a in enumerate(few) for j, b in enumerate(many)))
+    pairs = sorted((-_alike(a, b), i, j) for i, a in enumerate(few) for j, b in enumerate(many))
     found: dict[int, float] = {}
     taken: set[int] = set()
     for unalike, i, j in pairs:

@@ -82,10 +82,11 @@ def _indexes(config: Config, scheme: Scheme | None, seed: bytes | None) -> Itera
     for place in [path, *below]:
         try:
             # The directory above the tasks' has no marker.
-            marked = (place / MARKER_NAME).exists()
-            if marked and scheme is None:
+            if not (place / MARKER_NAME).exists():
+                continue
+            if scheme is None:
                 read_identity(place, seed=seed)
-            elif marked and scheme is not None:
+            else:
                 refuse_unfit(place, scheme, seed=seed, bucket_cap=cap, ids=config.finds_ids)
         except IndexFault as fault:
             yield Problem(KEY, str(fault), "")  # the fault names its own ways out

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -161,39 +163,38 @@ def test_what_ran_before_has_its_own_handlers_again(desk: Desk) -> None:
     assert [signal.getsignal(number) for number, _ in SENT] == before
 
 
-def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def ignored(number: signal.Signals) -> Iterator[None]:
+    """Ignore a signal inside the block."""
+    before = signal.signal(number, signal.SIG_IGN)
     try:
-        with INTERRUPTION.listening():
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    with ignored(signal.SIGINT), INTERRUPTION.listening():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize("again", [signal.SIG_DFL, None, signal.default_int_handler])
 def test_what_nohup_started_goes_on_without_a_terminal(again: object) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    told = Interruption()
-    try:
-        with told.listening(again=again):
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert not told.wait(0)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    interruption = Interruption()
+    with ignored(signal.SIGHUP), interruption.listening(again=again):
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not interruption.wait(0)
 
 
 @pytest.mark.parametrize("again", [None, signal.default_int_handler])
 def test_what_goes_on_until_asked_obeys_a_signal_that_was_ignored(again: object) -> None:
     """A script that starts one in the background has ignored Ctrl-C for it, and may forward it."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    told = Interruption()
-    try:
-        with told.listening(again=again):
+    interruption = Interruption()
+    with ignored(signal.SIGINT):
+        with interruption.listening(again=again):
             os.kill(os.getpid(), signal.SIGINT)
-            assert told.wait(TIMEOUT_SECONDS)
+            assert interruption.wait(TIMEOUT_SECONDS)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_a_silent_fifo_is_left_too(desk: Desk, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ Reference = tuple[str, str, int]  # (name in the referring schema, subject, vers
 logger = logging.getLogger("streamfilter.run")
 
 
-class _NoRegistrys(ValueError):
+class _OtherAnswer(ValueError):
     """The answer is JSON, and none of a registry."""
 
 
@@ -343,7 +343,7 @@ class Registry:
             try:
                 return understood(answer.content)
             except (ValueError, RecursionError) as error:
-                said = error if isinstance(error, _NoRegistrys) else "it is no JSON"
+                said = error if isinstance(error, _OtherAnswer) else "it is no JSON"
                 raise SchemasAway(f"{why}, but {said}; {ELSE}") from None
         if answer.status in UNKNOWN_STATUSES:
             raise _NotFound(why, sure=answer.status == 422 or answer.error_code in UNKNOWN_CODES)
@@ -355,21 +355,21 @@ class Registry:
 def _checked(data: bytes) -> dict[str, Any]:
     answer = json.loads(data)
     if not (isinstance(answer, dict) and isinstance(answer.get("schema"), str)):
-        raise _NoRegistrys("the answer holds no schema")
+        raise _OtherAnswer("the answer holds no schema")
     return answer
 
 
 def _lists_nothing(data: bytes) -> bool:
     content = b"".join(data.split())
     if not content.startswith(b"["):
-        raise _NoRegistrys("the answer is no list")
+        raise _OtherAnswer("the answer is no list")
     return content == b"[]"
 
 
 def _id_in(data: bytes) -> int:
     answer = json.loads(data)
     if not (isinstance(answer, dict) and isinstance(answer.get("id"), int)):
-        raise _NoRegistrys("the answer holds no schema's id")
+        raise _OtherAnswer("the answer holds no schema's id")
     return int(answer["id"])
 
 

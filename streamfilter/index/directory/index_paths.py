@@ -6,20 +6,22 @@
 
 from pathlib import Path
 
-from streamfilter.index.directory.lock_and_marker import MARKER_NAME
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME, PARTITION
 from streamfilter.index.errors import IndexRefused, file_errors
 
 
 def index_of(state: Path, task: int, *, whole: bool) -> Path:
     """Return where the service keeps the index of a task; *whole*: there is only one."""
-    return state if whole else state / f"partition-{task}"
+    return state if whole else state / f"{PARTITION}{task}"
 
 
 def indexes_in(state: Path) -> list[Path]:
     with file_errors(state):
         candidates = [state, state / "index"]
         if state.is_dir():
-            candidates += sorted(state.glob("partition-*"), key=lambda each: (len(each.name), each))
+            candidates += sorted(
+                state.glob(f"{PARTITION}*"), key=lambda each: (len(each.name), each)
+            )
         found = [path for path in candidates if (path / MARKER_NAME).is_file()]
     if not found:
         raise IndexRefused(

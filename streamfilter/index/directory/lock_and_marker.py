@@ -32,6 +32,7 @@ from streamfilter.similarity.scheme import widths_of
 LOCK_NAME = "lock"
 MARKER_NAME = "index.json"
 DATABASE_NAME = "rocksdb"
+PARTITION = "partition-"  # and a number: the directory of one of several indexes
 OURS = frozenset({LOCK_NAME, MARKER_NAME, MARKER_NAME + ".new", DATABASE_NAME})
 MARKER_BYTES_MAX = 1 << 20
 LAYOUT = 3
@@ -175,7 +176,7 @@ def check_ours(path: Path) -> None:
             "name a directory of its own inside it"
         )
     for entry in os.scandir(path):
-        if entry.name.startswith("partition-") and entry.is_dir(follow_symlinks=False):
+        if entry.name.startswith(PARTITION) and entry.is_dir(follow_symlinks=False):
             raise IndexRefused(
                 f"{path}: holds {entry.name!r}, an index of index.scope: partition; "
                 "set that scope, or name an empty directory, into which the changelog is restored"

@@ -179,11 +179,7 @@ def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
     *seed* is what ``index.seed_file`` holds, if it is set. Raises `IndexFault`: the directory may
     not be used, or its marker is broken or of another format.
     """
-    with _files_of(path):
-        if not path.is_symlink() and not path.exists():
-            return None
-        check_ours(path)
-        marker = _current_marker(path)
+    marker = _marker_in(path)
     return None if marker is None else _identity_of(path, marker, seed)
 
 
@@ -191,10 +187,17 @@ def refuse_unfit(
     path: Path, scheme: Scheme, *, seed: bytes | None, bucket_cap: int, ids: bool
 ) -> None:
     """Raise `IndexMismatch` where `open_index` would, without opening the index in *path*."""
-    have = read_identity(path, seed=seed)
-    marker = None if have is None else _current_marker(path)
-    if have is not None and marker is not None:
-        _refuse_other(path, marker, have.of_scheme(scheme), bucket_cap, ids=ids)
+    if (marker := _marker_in(path)) is not None:
+        wanted = _identity_of(path, marker, seed).of_scheme(scheme)
+        _refuse_other(path, marker, wanted, bucket_cap, ids=ids)
+
+
+def _marker_in(path: Path) -> Marker | None:
+    with _files_of(path):
+        if not path.is_symlink() and not path.exists():
+            return None
+        check_ours(path)
+        return _current_marker(path)
 
 
 def wipe_index(path: Path) -> None:

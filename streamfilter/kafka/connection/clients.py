@@ -175,35 +175,33 @@ def reader_properties(config: Config) -> Properties:
     }
 
 
-def producer_properties(config: Config, *, transactional_id: str, sizes: Sizes) -> Properties:
+def _writing_properties(config: Config, role: str, *, largest: int, timeout: int) -> Properties:
+    """Return those of both producers; a message, and a reply, is waited for *timeout* ms."""
     theirs = config.kafka.properties("producer")
-    timeout = _milliseconds(config.kafka.transaction_timeout.total_seconds())
-    theirs.setdefault("retry.backoff.ms", str(RETRY_BACKOFF_MS))
     theirs.setdefault("linger.ms", "0")
-    theirs.setdefault("message.max.bytes", str(sizes.message))
-    theirs.setdefault("batch.size", str(sizes.batch))
+    theirs.setdefault("message.max.bytes", str(largest))
     theirs.setdefault("message.timeout.ms", str(timeout))
     # librdkafka refuses a socket timeout above the transaction's. With a lower one, a lost EndTxn
     # reply is noticed in time to replace the producer.
     theirs.setdefault("socket.timeout.ms", str(min(60_000, timeout)))
+    return {**theirs, **_base(config, role), "enable.idempotence": True}
+
+
+def producer_properties(config: Config, *, transactional_id: str, sizes: Sizes) -> Properties:
+    timeout = _milliseconds(config.kafka.transaction_timeout.total_seconds())
     return {
-        **theirs,
-        **_base(config, "producer"),
+        "retry.backoff.ms": str(RETRY_BACKOFF_MS),
+        "batch.size": str(sizes.batch),
+        **_writing_properties(config, "producer", largest=sizes.message, timeout=timeout),
         "transactional.id": transactional_id,
         "transaction.timeout.ms": timeout,
-        "enable.idempotence": True,
     }
 
 
 def signer_properties(config: Config, *, size: int) -> Properties:
     """Return the properties of an edge's producer without transactions, for messages of *size*."""
     timeout = _milliseconds(config.kafka.transaction_timeout.total_seconds())
-    theirs = config.kafka.properties("producer")
-    theirs.setdefault("linger.ms", "0")
-    theirs.setdefault("message.timeout.ms", str(timeout))
-    theirs.setdefault("socket.timeout.ms", str(min(60_000, timeout)))
-    theirs.setdefault("message.max.bytes", str(size))
-    return {**theirs, **_base(config, "signer"), "enable.idempotence": True}
+    return _writing_properties(config, "signer", largest=size, timeout=timeout)
 
 
 def transactional_id(group: str, task: int) -> str:

@@ -119,7 +119,7 @@ def test_a_broker_that_is_away_is_temporary_and_a_refusal_is_the_operators() -> 
 )
 def test_a_setting_that_brokers_refuse_is_no_bug_and_has_a_cure(code, exit_code, cure) -> None:
     """The process ended with 70, which is a bug and is started again for ever."""
-    stop = as_stop(translated(KafkaError(code, "told"), "joining"))
+    stop = as_stop(translated(KafkaError(code, "refused"), "joining"))
     assert stop.exit_code is exit_code
     assert cure in str(stop)
 

@@ -10,7 +10,7 @@ from tests.faults.causes.proxy import Proxy
 from tests.kafka.story import records, texts
 from tests.kafka.test_cluster import Make
 
-AT_START = {
+KINDS = {
     "Produce": 0,
     "Fetch": 1,
     "ListOffsets": 2,
@@ -35,7 +35,7 @@ WAIT_SECONDS = 120
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("request_kind", "at_work"),
-    [*((kind, False) for kind in AT_START), *((kind, True) for kind in AT_WORK)],
+    [*((kind, False) for kind in KINDS), *((kind, True) for kind in AT_WORK)],
 )
 def test_it_goes_on_by_itself(
     make_stage: Make, kafka: RealKafka, proxy: Proxy, request_kind: str, at_work: bool
@@ -45,7 +45,7 @@ def test_it_goes_on_by_itself(
     story = records(texts(random.Random(13), 300), partitions=2)
     proxied = {"session_timeout": "6s", "common": {"bootstrap.servers": kafka.bootstrap_proxied}}
     if not at_work:
-        trap = proxy.mute_after(AT_START[request_kind])
+        trap = proxy.mute_after(KINDS[request_kind])
     process = stage.start(kafka=proxied)
 
     def wait_for(count: int) -> None:
@@ -58,7 +58,7 @@ def test_it_goes_on_by_itself(
     stage.produce(story[:100])
     if at_work:
         wait_for(100)
-        trap = proxy.mute_after(AT_START[request_kind])
+        trap = proxy.mute_after(KINDS[request_kind])
     stage.produce(story[100:])
     trap.wait(WAIT_SECONDS)
     wait_for(300)
